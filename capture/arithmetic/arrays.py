@@ -187,7 +187,7 @@ def _number(cap: Capture, value: ArrayV, name: str) -> Value | None:
         return None
     if name == "item" and value.aval.shape != () and all(d == 1 for d in value.aval.shape):
         value = library_call(cap, jax.numpy.reshape, [value, TupleV([])])  # type: ignore[assignment]
-    return graph_scalars.from_array(cap, value, kind)
+    return graph_scalars.from_array(cap, value, kind, by_tracers=name not in ("tolist", "__float__"))
 
 
 def length(cap: Capture, value: ArrayV) -> Value:

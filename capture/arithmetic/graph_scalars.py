@@ -19,12 +19,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from dynacomp.capture.arithmetic import later
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.of_class import of_class
+from dynacomp.capture.bodies.placement import has_value
 from dynacomp.capture.graph.avals import Aval, aval_of, is_numpy_dtype, weak
 from dynacomp.capture.graph.sizes import bounds
 from dynacomp.capture.numbers import size_values
@@ -59,11 +61,15 @@ def limits() -> tuple[int, int]:
 # --- where they come from
 
 
-def from_array(cap: Capture, x: Value, kind: type) -> NumberV | None:
-    """`kind(x)` of a scalar array; None where the Graph cannot hold it, or eager JAX might refuse."""
+def from_array(cap: Capture, x: Value, kind: type, by_tracers: bool = True) -> NumberV | None:
+    """`kind(x)` of a scalar array; None where the Graph cannot hold it, or eager JAX might refuse. by_tracers: a tracer
+    that has a value says it, too; none is a float."""
     x = later.twin(cap, x) or x
-    if not is_jax_array(x) or cap.under_trace:
+    if not is_jax_array(x) or cap.under_trace and not has_value(cap, x.node, by_tracers):
         return None
+    if cap.under_trace:
+        x = library_call(cap, jax.lax.stop_gradient, [x])  # a number of Python's has no derivative
+        assert is_jax_array(x)
     dtype = x.aval.dtype
     if x.aval.shape != () or not is_numpy_dtype(dtype):
         return None

@@ -3,7 +3,8 @@
 `x.sharding` of an array that the Graph computes is known when all inputs live on one device, the
 default one, and nothing so far puts arrays elsewhere: then every operation gives arrays there. In a
 function that JAX transforms, an array may be a tracer, which has no sharding: `is_traced` finds out
-by running the Graph so far on the very tracers that the transformation passed.
+by running the Graph so far on the very tracers that the transformation passed, and `has_value` whether Python may look
+at what is in it.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from typing import Any
 
 import jax
 from jax._src.core import subjaxprs
+from jax._src.interpreters.ad import JVPTracer, LinearizeTracer
+from jax._src.interpreters.batching import BatchTracer
 from jax.sharding import SingleDeviceSharding
 
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.bodies.subgraphs import Body, stand_for
 from dynacomp.capture.graph.avals import ARRAY_TYPE
-from dynacomp.capture.graph.graph import GET_ATTR, PLACEHOLDER, Node, is_closure, is_node, leaves_in
+from dynacomp.capture.graph.graph import GET_ATTR, PLACEHOLDER, Node, is_closure, is_node, leaves_in, nodes_in
 from dynacomp.capture.graph.interpreter import materialise
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.values import ArrayV, Const, Value
@@ -100,6 +103,61 @@ def is_traced(cap: Capture, node: Node) -> bool:
     if found._trace in cap.libraries.traces[1:]:
         raise Break("placement", "whether a value is traced, in a function transformed twice")
     return found._trace is not cap.libraries.traces[0]
+
+
+def has_value(cap: Capture, node: Node, by_tracers: bool = True) -> bool:
+    """Whether eager JAX can look at the content of `node` here. In a function that `grad`, `jvp` and their kin call as
+    Python does it can: a tracer of theirs has an array inside (by_tracers: that counts). No tracer of `vmap` has, nor
+    what JAX compiles."""
+    running = [b for b in cap.bodies if not b.is_side]
+    if cap.root.traced or not all(b.inline for b in running):
+        return False
+    body = _home_of(cap, node)
+    if body is None:
+        return True
+    if body.is_side:
+        return all(has_value(cap, outer, by_tracers) for outer in _read_outside(cap, body, node))
+    actual = _actual(cap, body, node)
+    found = _inmost(actual)
+    if found is not actual and not by_tracers:
+        return False
+    if not isinstance(found, jax.core.Tracer) or found._trace is cap.libraries.traces[0]:
+        return True
+    batched = any(isinstance(_inmost(x), BatchTracer) for b in running for x in b.actual.values())
+    return found._trace in cap.libraries.traces and not batched
+
+
+def _home_of(cap: Capture, node: Node) -> Body | None:
+    """The body at hand, or around it, that `node` is in."""
+    serial = cap.graph.homes.get(node)
+    return next((b for b in cap.bodies if b.serial == serial), None)
+
+
+def _read_outside(cap: Capture, side: Body, node: Node) -> list[Node]:
+    """The Nodes of outer bodies that a Node of a side of an `if` depends on."""
+    outer = {inner: o for o, inner in side.captured.items()}
+    todo: list[Any] = [node]
+    found: dict[Any, None] = {}
+    while todo:
+        at = todo.pop()
+        if at not in found:
+            found[at] = None
+            todo.extend(nodes_in((at.args, dict(at.kwargs))))
+    return [outer[n] for n in found if n in outer]
+
+
+def given_outside(cap: Capture, body: Body, node: Node) -> Node | None:
+    """What a placeholder of the body at hand is outside: what it has captured, or the array behind the tracer that it
+    was given."""
+    captured = next((o for o, inner in body.captured.items() if inner is node), None)
+    return captured or cap.libraries.stands.get(id(_inmost(body.actual[node])), (None, None))[1]
+
+
+def _inmost(x: Any) -> Any:
+    """What a tracer of derivatives has inside."""
+    while isinstance(x, (JVPTracer, LinearizeTracer)):
+        x = x.primal
+    return x
 
 
 def _from_tracers(cap: Capture, node: Node) -> bool:

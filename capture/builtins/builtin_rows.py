@@ -172,7 +172,7 @@ def _number(kind: type) -> Any:
 def _of_array(cap: Capture, x: Value, kind: type, rest: list[Value], kwargs: dict[str, Value]) -> Value:
     if ndarrays.is_numpy(x) and ndarrays.takes(cap, x) and not kwargs:
         return ndarrays.call_method(cap, x, f"__{kind.__name__}__", rest, {})
-    found = graph_scalars.from_array(cap, x, kind)
+    found = graph_scalars.from_array(cap, x, kind, by_tracers=kind is not float)
     if found is None:
         raise Break("leaves", f"{kind.__name__}() of an array")
     return found
@@ -216,7 +216,7 @@ for _cls, _row in ((ArrayV, _of_array), (NdArrayV, _of_array), (LibraryV, _of_ar
                    (ObjectV, _converted)):
     define(_cls, Kind(number=_row))  # type: ignore[arg-type]
 define(LaterV, Kind(number=lambda cap, x, kind, rest, kwargs: not rest and graph_scalars.from_array(
-    cap, x, kind) or later.number(cap, x, kind, rest, kwargs)))
+    cap, x, kind, by_tracers=kind is not float) or later.number(cap, x, kind, rest, kwargs)))
 define(NumberV, Kind(number=lambda cap, x, kind, rest, kwargs: graph_scalars.converted(cap, kind, x)))
 
 

@@ -14,6 +14,7 @@
                   the next
     merge         One Value for what different ways through the code have made of it
     raising       Conditions of which only one side can be captured: checks at the end of the Graph
+    hoisting      What a gradient's function computes of values that Python can see, outside of it
     openings      Conditions on numbers and sizes that change, which the Graph is to decide in each call
     conditions    Jumps on arrays, and on numbers that the Graph computes: what each becomes
 """

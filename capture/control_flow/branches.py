@@ -9,7 +9,8 @@ Anything else breaks the graph as before.
 A side may itself end in several places: a branch inside a loop's body where one way goes on and the
 other leaves. Then the side has a `Fork`, and what the sides of the tree so made give is joined at once.
 
-Inside transformed functions nothing is converted: there eager JAX may see a tracer, and raise.
+Inside transformed functions that is done where eager JAX has a value, in a gradient's (see `placement.has_value`), and
+nowhere else: eager JAX would see a tracer, and raise.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax._src.core import is_concrete
 
 from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.bodies.placement import has_value
 from dynacomp.capture.bodies.subgraphs import Body, localise
 from dynacomp.capture.bytecode.control_flow_graph import EXIT, live, meeting_place
 from dynacomp.capture.control_flow.merge import Differs, Join, Slot
@@ -30,7 +33,7 @@ from dynacomp.capture.graph.graph import Closure, Graph, Node
 from dynacomp.capture.symbolic import undo_log
 from dynacomp.capture.symbolic.machine import Capture, Frame, step
 from dynacomp.capture.symbolic.questions import is_graph_number
-from dynacomp.capture.symbolic.values import NumberV, ScalarV, Value
+from dynacomp.capture.symbolic.values import NumberV, ScalarV, Value, node_of
 from dynacomp.capture.tracing.trace_call import emit_node
 
 MAX_SIDE_STEPS = 20_000
@@ -94,7 +97,10 @@ class OneSide(Exception):
 
 def may_convert(cap: Capture, condition: Value) -> bool:
     """Whether eager JAX would see a value here. Where JAX traces, a loop's counter is one still."""
-    return not cap.lessons.plain_ifs and (is_graph_number(condition) or not cap.under_trace)
+    if cap.lessons.plain_ifs:
+        return False
+    node = node_of(condition)
+    return is_graph_number(condition) or not cap.under_trace or node is not None and has_value(cap, node)
 
 
 def decide(cap: Capture, frame: Frame, condition: NumberV, yes: Start, no: Start,
@@ -252,7 +258,7 @@ def _choose(cap: Capture, fork: Fork, slots: list[Slot], ways: Iterator[int]) ->
 
 def either(condition: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
     """The target of these nodes: `lax.cond` where JAX traces them; run eagerly, what Python's `if` does."""
-    if isinstance(condition, jax.core.Tracer):
+    if isinstance(condition, jax.core.Tracer) and not is_concrete(condition):
         return jax.lax.cond(condition, yes, no)
     return jax.tree.map(jnp.asarray, (yes if condition else no)())
 

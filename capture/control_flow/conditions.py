@@ -71,7 +71,7 @@ def _choose(cap: Capture, frame: Frame, condition: Value, yes: Start, no: Start)
 def _become(cap: Capture, frame: Frame, asked: NumberV, yes: Start, no: Start) -> int | None:
     """What the jump becomes: a check, where one side only raises, or cannot be captured."""
     raises, loop = only_raises(frame.code, yes.index), loop_of(frame.code, frame.index)
-    one_raises = raises != only_raises(frame.code, no.index) and may_assume(cap, frame)
+    one_raises = raises != only_raises(frame.code, no.index) and may_assume(cap, frame, asked)
     if one_raises and (loop is not None or frame.code.handler(frame.instr.offset) is None):
         return assume(cap, frame, asked, no if raises else yes, not raises)
     try:

@@ -12,6 +12,8 @@ what it says; all is as in eager JAX, since graphs change nothing.
             raise FloatingPointError(f"loss is {loss}")
         return update(params, grads)
 
+In the function of a gradient a condition that eager JAX can see is computed outside, once more (see `hoisting`).
+
 A place that fails again and again is trusted no more, and breaks the graph. So does every check before a loop that
 ends when arrays say so, which might not end for what the program would have refused.
 """
@@ -25,32 +27,32 @@ from dynacomp.capture.base.identity_table import IdentityTable
 from dynacomp.capture.bytecode.code import Decoded, per_code
 from dynacomp.capture.bytecode.control_flow_graph import EXIT, successors
 from dynacomp.capture.control_flow.branches import Start
+from dynacomp.capture.control_flow.hoisting import hoisted, may_hoist
 from dynacomp.capture.control_flow.merge import Differs
 from dynacomp.capture.reconstruct.checks import Check
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.values import NumberV
-from dynacomp.capture.tracing.trace_call import emit_node
 
 _CHECKS = IdentityTable()  # code object → its checks, by instruction
 
 
-def may_assume(cap: Capture, frame: Frame) -> bool:
+def may_assume(cap: Capture, frame: Frame, asked: NumberV) -> bool:
     """Whether a condition here may be left for the end of the Graph."""
     at_once = frame.stops or cap.lessons.asked_at_once or cap.graph.telling
-    return cap.may_break and not at_once and _check(frame).trusted
+    return not at_once and _check(frame).trusted and (cap.may_break or may_hoist(cap, asked.node))
 
 
 def assume(cap: Capture, frame: Frame, asked: NumberV, start: Start, wanted: bool,
            stopped: BaseException | None = None) -> int:
     """Goes on at `start`, where `asked` is `wanted`; the offset of its instruction. stopped: what stopped capture on
     the other side."""
-    if not may_assume(cap, frame):
+    if not may_assume(cap, frame, asked):
         raise Differs("a side that raises or breaks")
-    check = _check(frame)
+    found, check = hoisted(cap, asked.node), _check(frame)
     check.stopped = Break(stopped.kind, stopped.detail) if isinstance(stopped, Break) else None
     cap.guards.add("is", S.Attr(S.Root(check, check.where), "trusted"), True)
-    node = asked.node if wanted else emit_node(cap, jnp.logical_not, ((asked.node,), {}), asked.aval)
+    node = found if wanted else cap.graph.builder.call(jnp.logical_not, (found,), {}, asked.aval)
     cap.graph.checks.append((check, node))
     start.prepare(frame)
     return frame.code.instrs[start.index].offset

@@ -1,0 +1,106 @@
+"""Conditions in the functions of gradients, on values that eager JAX can look at: they stay in the graph."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dynacomp
+
+
+def either(x, y):
+    z = jnp.sin(x) * y.sum()
+    if z.sum() > 1:
+        return (z ** 2).sum()
+    return (x ** 3).sum() * int(jnp.argmax(x))
+
+
+def around(x, y):
+    return jnp.sqrt(x[0]) if x[0] > 0 else x.sum() * float(y[0])
+
+
+def in_turn(x, y):
+    if x[0] > 0.2:
+        x = x * 2
+    if bool(y[0] > x[1]) or x.sum().item() > 3:
+        x = jnp.cos(x) + y
+    return x.sum()
+
+
+def checked(x, y):
+    if not bool(jnp.all(x * y[0] > -0.2)):
+        raise ValueError(f"below: {len(x)}")
+    assert y.sum() < 8, "much"
+    return (jnp.exp(x) * y).sum()
+
+
+TRANSFORMS = {
+    "grad": jax.grad,
+    "hessian": jax.hessian,
+    "jvp": lambda f: lambda x, y: jax.jvp(lambda x: f(x, y), (x,), (y,)),
+    "pullback": lambda f: lambda x, y: jax.vjp(lambda x: f(x, y), x)[1](jnp.ones(())),
+    "grad of grad": lambda f: jax.grad(lambda x, y: (jax.grad(f)(x, y) ** 2).sum()),
+    "a batch of others": lambda f: lambda x, y: jax.vmap(lambda t: f(x, y) * t)(y),
+}
+
+
+def outcome(fn, *args):
+    try:
+        return jax.tree.leaves(fn(*args))
+    except Exception as error:
+        return type(error), str(error).partition("\n")[0]
+
+
+def same(fn, captures, sizes=(4,), breaks=False, calls=8):
+    """What plain Python gives in all calls, in so many captures at most."""
+    dynacomp.reset()
+    compiled, raised = dynacomp.jit(fn, backend="eager"), 0
+    for k in range(calls):
+        x = jnp.linspace(-0.4, 0.6, sizes[k % len(sizes)]) + k / 5
+        want, got = outcome(fn, x, x * 0 + 1 + k / 8), outcome(compiled, x, x * 0 + 1 + k / 8)
+        if isinstance(want, tuple):
+            raised += 1
+            assert got == want
+        else:
+            for a, b in zip(want, got, strict=True):
+                assert (a.dtype, a.weak_type) == (b.dtype, b.weak_type)
+                np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+    assert dynacomp.stats()["frames_captured"] <= captures
+    assert breaks or dynacomp.stats()["breaks"] == {}
+    return raised
+
+
+@pytest.mark.parametrize(("fn", "name"), [
+    pytest.param(fn, name, marks=[pytest.mark.slow] * (fn is not either and name != "grad"), id=f"{fn.__name__}-{name}")
+    for fn in (either, around, in_turn) for name in TRANSFORMS])
+def test_an_if_in_a_gradient(fn, name):
+    assert same(TRANSFORMS[name](fn), 1) == 0
+
+
+def test_other_sizes():
+    assert same(jax.grad(either), 2, sizes=(4, 5, 6, 9)) == 0
+
+
+def test_a_side_that_raises():
+    assert same(jax.grad(checked), 1) == 2
+    assert same(lambda x, y: jax.grad(lambda p: checked(y, p * 0.5))(x + 1), 1, calls=5) == 0
+
+
+def test_a_caller_that_catches():
+    def careful(x, y):
+        try:
+            return jax.grad(checked)(x, y)
+        except ValueError as error:
+            return x + len(str(error))
+
+    assert same(careful, 2) == 0
+
+
+@pytest.mark.parametrize("fn", [
+    lambda x, y: jax.vmap(lambda x: either(x, y))(jnp.stack([x, y])),
+    lambda x, y: jax.vmap(jax.grad(either), (0, None))(jnp.stack([x, y]), y),
+    lambda x, y: jax.grad(lambda x: x.sum() * float(x[0]))(x),  # a tracer is no float, whatever it holds
+    lambda x, y: jax.grad(jax.checkpoint(either))(x, y),
+], ids=["batch", "batch of gradients", "float", "checkpoint"])
+def test_what_eager_jax_cannot_look_at_raises(fn):
+    assert same(fn, 3, breaks=True, calls=4) == 4
