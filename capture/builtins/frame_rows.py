@@ -1,8 +1,11 @@
 """Rows for functions that look into the frame that calls them: its local variables, the frame object.
 
-Replacement code has other locals than the program's code. So a frame that asks for its own is not
-captured (`GiveUp`); in a callee, the graph breaks at the call, and that callee runs plainly. After an
-earlier break, all locals of such a function stay alive in its resume functions (`resume.live_locals`).
+`locals()` in a function is a dict of what the machine knows, as it would be of CPython's frame. What remains asks a
+real frame, and replacement code has other locals than the program's code: a frame that asks for its own is not captured
+then (`GiveUp`); in a callee, the graph breaks at the call, and that callee runs plainly. So do resume functions. After
+an earlier break, all locals of such a function stay alive in its resume functions (`resume.live_locals`).
+
+    parameters = dict(locals())     # as constructors of TensorFlow Probability begin
 """
 
 from __future__ import annotations
@@ -10,13 +13,18 @@ from __future__ import annotations
 import builtins
 import inspect
 import sys
+import types
+from collections.abc import Iterator
 from typing import Any
 
 from dynacomp.capture.base.errors import Break, GiveUp, Raised
 from dynacomp.capture.builtins.builtin_rows import row
+from dynacomp.capture.bytecode.resume import is_resume
 from dynacomp.capture.calls.calls import BUILTINS
-from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import Const, Value, object_of
+from dynacomp.capture.symbolic.frame_values import NULL
+from dynacomp.capture.symbolic.machine import Capture, Frame
+from dynacomp.capture.symbolic.side_effects import mutating
+from dynacomp.capture.symbolic.values import Const, DictV, Value, object_of
 
 
 def look(cap: Capture, what: str) -> Any:
@@ -41,7 +49,41 @@ def _getframe(cap: Capture, depth: Value = Const(0)) -> Value:
     raise Break("call", "sys._getframe")
 
 
-for _name, _others in {"locals": 0, "dir": 0, "eval": 1, "exec": 1}.items():
+def show(cap: Capture, what: str) -> Value:
+    """`locals()` of the frame at hand."""
+    f = cap.current
+    assert f is not None
+    code = f.code.code
+    if f.namespace is not None or not code.co_flags & inspect.CO_OPTIMIZED or _is_made(code):
+        return look(cap, what)
+    bound = variables(f)
+    if f.shown is None or sys.version_info >= (3, 13):
+        f.shown = DictV(bound)
+        return f.shown
+    mutating(cap, f.shown)
+    for name in names_of(code):
+        f.shown.items.pop(name, None) if name not in bound else f.shown.items.update({name: bound[name]})
+    return f.shown
+
+
+def _is_made(code: types.CodeType) -> bool:
+    """Whether we have made this code, with variables of ours."""
+    return is_resume(code) or any(name.startswith("$") for name in code.co_varnames)
+
+
+def names_of(code: types.CodeType) -> Iterator[str]:
+    """All variables, in the order of `locals()`: parameters stand first, also those in cells."""
+    return iter(dict.fromkeys((*code.co_varnames, *code.co_cellvars, *code.co_freevars)))
+
+
+def variables(f: Frame) -> dict[str, Any]:
+    """The variables that are bound, with their values."""
+    held = {name: cell.content for name, cell in f.cells.items() if cell.content is not None} | f.locals
+    return {name: held[name] for name in names_of(f.code.code) if name in held and held[name] is not NULL}
+
+
+BUILTINS[locals] = lambda cap: show(cap, "locals()")
+for _name, _others in {"dir": 0, "eval": 1, "exec": 1}.items():
     BUILTINS[getattr(builtins, _name)] = _looking(_name, _others)
 BUILTINS[sys._getframe] = _getframe
 BUILTINS[inspect.currentframe] = lambda cap: look(cap, "inspect.currentframe()")
@@ -51,7 +93,7 @@ BUILTINS[inspect.currentframe] = lambda cap: look(cap, "inspect.currentframe()")
 @row(vars)
 def _vars(cap: Capture, *of: Value) -> Value:
     if not of:
-        return look(cap, "vars()")
+        return show(cap, "vars()")
     try:
         return cap.getattr(of[0], "__dict__")
     except Raised:

@@ -34,7 +34,7 @@ from dynacomp.capture.numbers import dynamic_scalars, host_functions, size_value
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.generators import new_generator
 from dynacomp.capture.symbolic.kind import Kind, define, kind
-from dynacomp.capture.symbolic.libraries import CONTEXTS, changes_object, is_library, is_pure_module, is_stateful
+from dynacomp.capture.symbolic.libraries import CONTEXTS, changes_object, is_library, is_pure_module
 from dynacomp.capture.symbolic.machine import Capture, execute, new_frame
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.questions import is_object, is_opaque, is_scalar, own_class
@@ -70,7 +70,7 @@ from dynacomp.capture.symbolic.values import (
     type_of,
 )
 from dynacomp.capture.tracing import library_reads, made_anew
-from dynacomp.capture.tracing.failures import is_entered
+from dynacomp.capture.tracing.failures import is_entered, is_made, unpacked
 from dynacomp.capture.tracing.library_objects import RULE_METHODS, open_callable
 from dynacomp.capture.tracing.lowered_args import of_attributes
 from dynacomp.capture.tracing.trace_call import library_call
@@ -361,6 +361,9 @@ def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value])
     row = BUILTINS.get(_identity(obj))
     if row is not None:
         return call_row(cap, row, obj, *spelled(cap, obj, args, kwargs))
+    inside = unpacked(cap, obj)
+    if inside is not None:
+        return _run_library(cap, inside, args, kwargs)
     if is_entered(cap, obj):
         return enter(cap, obj, args, kwargs, _run_library)
     if type(obj) in BY_TYPE:
@@ -426,10 +429,11 @@ def arity(row: Any) -> tuple[float, float]:
 
 
 def _real_function(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    if is_library(fn.value) and fn.value.__name__ in CONTEXTS:
-        raise Break("with", fn.value.__qualname__)
     own = own_class(args[0]) if args else None
-    if is_library(fn.value) and (own is None or not (changes_object(fn.value) or is_stateful(own))):
+    ours = own is not None and is_made(cap, own)
+    if is_library(fn.value) and fn.value.__name__ in CONTEXTS and not ours:
+        raise Break("with", fn.value.__qualname__)
+    if is_library(fn.value) and not ours and (own is None or not changes_object(fn.value)):
         opened = open_callable(cap, fn)
         if opened is not None:
             return call(cap, opened, args, kwargs)

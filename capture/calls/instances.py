@@ -39,6 +39,7 @@ from dynacomp.capture.symbolic.values import (
     type_of,
 )
 from dynacomp.capture.tracing import equinox_modules
+from dynacomp.capture.tracing.failures import is_made
 from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.wrapping import class_attrs, object_attrs
 from dynacomp.capture.wrapping.builtin_subclasses import BASES, is_bare_named_tuple, payload_base, plain
@@ -61,7 +62,7 @@ def instantiate(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Va
         return library_call(cap, cls, args, kwargs)
     if attrs.lookup(cls, "__del__")[1] is not attrs.MISSING and not is_pure_module(module_name(cls)):
         raise Break("call", f"class {module_name(cls)}.{cls.__qualname__}, whose objects have a __del__")
-    if _is_plain_class(cls) or cls is object:
+    if _is_plain_class(cap, cls) or cls is object:
         return _by_protocol(cap, cls, args, kwargs)
     if is_library(cls):
         return library_call(cap, cls, args, kwargs)
@@ -72,7 +73,7 @@ def instantiate(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Va
     raise Break("call", f"class {module_name(cls)}.{cls.__qualname__}")
 
 
-def _is_plain_class(cls: type) -> bool:
+def _is_plain_class(cap: Capture, cls: type) -> bool:
     """A Python class whose instances the machine can model, and whose making has effects of its own
     only in code that it can enter."""
     new = attrs.lookup(cls, "__new__")
@@ -84,7 +85,7 @@ def _is_plain_class(cls: type) -> bool:
     builtin = [b for b in mro(cls) if not b.__flags__ & HEAP]
     if builtin != [object] and payload_base(cls) is None:
         return False
-    return not is_pure_module(module_name(cls)) or _has_user_init(cls) or is_stateful(cls) or (
+    return not is_pure_module(module_name(cls)) or _has_user_init(cls) or is_made(cap, cls) or (
         equinox_modules.is_module(cls))
 
 

@@ -13,6 +13,7 @@ from dynacomp.capture.symbolic.frame_values import HandlingV
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode
 from dynacomp.capture.symbolic.values import Const, LibraryV, Value, as_python, is_const, object_of, type_of
+from dynacomp.capture.tracing.failures import enter_class
 
 NONE = Const(None)
 
@@ -115,8 +116,9 @@ def _no_manager(v: Value) -> Break:
 
 
 def _naming(cap: Capture, v: LibraryV) -> tuple[Value, Value]:
-    """Names in what a compiler writes: nothing to do."""
+    """Names in what a compiler writes: nothing to do. Other classes of libraries are entered by the next attempt."""
     if v.make not in NAMING:
+        enter_class(cap, v.make)
         raise _no_manager(v)
     return Const(do_nothing), Const(do_nothing)
 

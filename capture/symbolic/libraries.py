@@ -303,6 +303,7 @@ def is_user_function(obj: Any) -> bool:
 
 
 def has_user_call(cls: type) -> bool:
-    """Whether calling an instance runs a user's `__call__` (seldom true of a library's class)."""
+    """Whether calling an instance runs a user's `__call__` (seldom true of a library's class); a metaclass has that of
+    `type`."""
     owner = next((b for b in mro(cls) if "__call__" in entries(b)), None)
-    return owner is not None and not is_pure_module(module_name(owner)) and not is_host(cls)
+    return owner not in (None, type) and not is_pure_module(module_name(owner)) and not is_host(cls)

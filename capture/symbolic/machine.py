@@ -95,6 +95,7 @@ class Frame:
     stops: frozenset[int] = frozenset()  # where a side of a branch ends (see `branches`)
     fork: Any = None  # a side that ends in two places: how it divides
     running: bool = False  # it, or what it has called
+    shown: Any = None  # what `locals()` gave: before Python 3.13 always the same dict, updated
 
     @property
     def instr(self) -> Instruction:

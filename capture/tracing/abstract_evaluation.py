@@ -51,6 +51,7 @@ from dynacomp.capture.tracing.failures import (
     can_be_called,
     eager_error,
     enter_next,
+    enter_others,
     is_defect,
     may_enter,
 )
@@ -122,7 +123,7 @@ def evaluated(cap: Capture, fn: Any, lowered: Any, since: int) -> tuple[Outcome,
     if concrete and size_values.takes_sides(cap, blamed):
         raise Restart()
     if concrete and not may_be_asked(lowered):
-        raise _needs_values(fn, error)
+        raise _needs_values(cap, fn, error)
     if not blamed:
         raise Raised(Const(_program_error(cap, fn, lowered, error))) from None
     numbers = sizes_as_numbers(lowered)
@@ -136,7 +137,7 @@ def evaluated(cap: Capture, fn: Any, lowered: Any, since: int) -> tuple[Outcome,
         if broke.kind != "concrete":
             raise
     if fails_now(fn, lowered):
-        raise _needs_values(fn, error) if concrete else Break("raises", type(error).__name__)
+        raise _needs_values(cap, fn, error) if concrete else Break("raises", type(error).__name__)
     if is_defect(error):
         raise error
     enter_next(cap, fn, list(parts(lowered)))
@@ -144,7 +145,8 @@ def evaluated(cap: Capture, fn: Any, lowered: Any, since: int) -> tuple[Outcome,
     raise Restart()
 
 
-def _needs_values(fn: Any, error: Exception) -> Break:
+def _needs_values(cap: Capture, fn: Any, error: Exception) -> Break:
+    enter_others(cap, fn)
     return Break("concrete", f"{label(fn)} needs concrete values ({type(error).__name__})")
 
 
@@ -299,7 +301,7 @@ def _traced(cap: Capture, fn: Any, run: Any, nodes: list[Node]) -> Any:
         _show_arrays(cap, nodes)
         if any(sizes_in(*(n.aval for n in nodes))):  # which may be what it looks at
             raise Failed(error) from None
-        raise _needs_values(fn, error) from None
+        raise _needs_values(cap, fn, error) from None
     except ours(Exception) as error:
         _fix_numbers(cap, fn, step, nodes)
         raise Failed(error) from None
@@ -325,13 +327,16 @@ def _program_error(cap: Capture, fn: Any, lowered: Any, error: Exception) -> Bas
     in_body = bool(cap.bodies and nodes)  # which would be tracers there, in words of their own
     args, kwargs = cap.libraries.arguments[-1]
     told = any(holds_numpy(cap, v) for v in (*args, *kwargs.values()))  # from arrays of JAX, maybe: these pass
-    if in_body or told or shows_values(lowered) or not can_be_called(avals):
-        raise Break("raises", type(error).__name__)
 
     def call(*arrays: Any) -> Any:
         return _on_tracers(cap, fn, lowered[0], lowered[1], dict(zip(nodes, arrays)))
 
-    return eager_error(call, avals, error)
+    unknown = in_body or told or shows_values(lowered) or not can_be_called(avals)
+    eager = None if unknown else eager_error(call, avals, error)
+    if eager is not None:
+        return eager
+    enter_others(cap, fn)
+    raise Break("raises", type(error).__name__)
 
 
 def _fix_numbers(cap: Capture, fn: Any, step: int, nodes: list[Node]) -> None:

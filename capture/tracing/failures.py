@@ -25,12 +25,12 @@ from typing import Any
 import jax.numpy as jnp
 from jax._src.lax.lax import _convert_element_type
 
-from dynacomp.capture.base.errors import Break, Restart
+from dynacomp.capture.base.errors import Restart
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bodies.treedef_contents import in_structure
 from dynacomp.capture.graph.avals import Aval, is_numpy_dtype
-from dynacomp.capture.symbolic.libraries import is_library
+from dynacomp.capture.symbolic.libraries import is_library, is_stateful, module_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.wrapping.builder import JITTED
 from dynacomp.capture.wrapping.immutability import TREEDEF
@@ -50,15 +50,15 @@ def is_defect(error: BaseException) -> bool:
     return isinstance(error, MISTAKES) and bool(frames) and CAPTURE in Path(frames[-1].f_code.co_filename).parents
 
 
-def eager_error(call: Callable[..., Any], avals: list[Aval], error: BaseException) -> BaseException:
-    """The exception of `call` on arrays such as `avals`; Break where zeros do not make it fail, or fail in another
+def eager_error(call: Callable[..., Any], avals: list[Aval], error: BaseException) -> BaseException | None:
+    """The exception of `call` on arrays such as `avals`; None where zeros do not make it fail, or fail in another
     way: what looks at the content of arrays cannot be traced, and may find zeros wanting."""
     try:
         call(*map(zeros, avals))
     except ours(Exception) as eager:
         if type(eager) is type(error):
             return eager
-    raise Break("raises", type(error).__name__)
+    return None
 
 
 def zeros(aval: Aval) -> Any:
@@ -103,9 +103,38 @@ def enter_next(cap: Capture, fn: Any, given: Sequence[Any]) -> None:
             cap.lessons.entered[inside] = False
 
 
+def enter_others(cap: Capture, fn: Any) -> None:
+    """Restart where the next attempt is to enter this function of a library built on JAX, whose call cannot be a node
+    (it looks at an array's content, or an object is not yet what it will be): just what it calls breaks the graph."""
+    inside = python_inside(fn)
+    own = inside is not None and is_library(inside) and str(module_of(inside)).partition(".")[0] != "jax"
+    if own and inside not in cap.lessons.unpacked:
+        cap.lessons.unpacked.add(inside)
+        raise Restart
+
+
+def enter_class(cap: Capture, cls: Any) -> None:
+    """Restart where the next attempt is to make objects of this class of a library as if the program had written it:
+    what they do, as context managers, is no operation of a graph."""
+    if issubclass(type(cls), type) and is_library(cls) and cls not in cap.lessons.unpacked:
+        cap.lessons.unpacked.add(cls)
+        raise Restart
+
+
 def keeps_functions(treedef: Any) -> bool:
     """Whether objects in a tree keep functions beside their leaves."""
     return in_structure(treedef, types.FunctionType)
+
+
+def is_made(cap: Capture, cls: type) -> bool:
+    """Whether objects of a library's class are made, and their methods entered, as those of the program's classes."""
+    return is_stateful(cls) or cls in cap.lessons.unpacked
+
+
+def unpacked(cap: Capture, fn: Any) -> types.FunctionType | None:
+    """The Python inside of a library's function of which an earlier attempt has found that no call can be a node."""
+    inside = python_inside(fn) if cap.lessons.unpacked else None
+    return inside if inside in cap.lessons.unpacked else None
 
 
 def is_entered(cap: Capture, fn: Any) -> bool:

@@ -56,6 +56,7 @@ from dynacomp.capture.symbolic.values import (
     peek,
 )
 from dynacomp.capture.tracing.abstract_evaluation import Outcome, evaluated, is_nothing, reach_rules
+from dynacomp.capture.tracing.failures import enter_others
 from dynacomp.capture.tracing.library_reads import guard_reads
 from dynacomp.capture.tracing.lowered_args import LibraryArg, leaf_nodes, lower_arg, lower_arguments, standins_in
 from dynacomp.capture.tracing.passthrough import OBJECT_CALLS, Passed
@@ -92,6 +93,16 @@ def _refuse_functions(result: Any) -> None:
 OPERATIONS.node_argument = argument
 
 
+def _lowered(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value]) -> Any:
+    """The arguments of a call as they stand in the Graph. A call of a library that cannot have them (an object that is
+    not yet what it will be) is entered."""
+    try:
+        return lower_arguments(cap, fn, args, kwargs)
+    except Break:
+        enter_others(cap, fn)
+        raise
+
+
 def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value] | None = None,
                  name: str | None = None) -> Value:
     """The Value of `fn(*args, **kwargs)`, `fn` being pure; raises Raised as the call would."""
@@ -107,7 +118,7 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     values = spelled(cap, fn, list(args), dict(kwargs or {}))
     if judges(fn) and any(holds_numpy(cap, v) for v in (*values[0], *values[1].values())):
         raise Break("leaves", f"{label(fn)} looks at a NumPy array")
-    step, lowered = cap.progress.steps, lower_arguments(cap, fn, *values)
+    step, lowered = cap.progress.steps, _lowered(cap, fn, *values)
     if looks_inside(fn) and any(map(_holds_model, (*lowered[0], *lowered[1].values()))):
         raise Break("opaque", f"{label(fn)} looks into what a library has made of a model")
     cap.libraries.arguments.append(values)

@@ -1,6 +1,7 @@
 """Functions that look at the frame that calls them see what they see in plain Python."""
 
 import inspect
+import re
 import sys
 
 import jax.numpy as jnp
@@ -61,3 +62,41 @@ def test_it_sees_what_plain_python_sees(fn):
     compiled = dynacomp.jit(fn)
     for _ in range(2):
         assert str(compiled(x)) == str(fn(x))
+
+
+class Bijector:
+    def __init__(self, scale, *rest, name=None, **options):
+        parameters = dict(locals())
+        self.parameters = {k: v for k, v in parameters.items() if k not in ("self", "__class__")}
+        self.scale = scale
+        super().__init__()  # so that there is a cell
+
+    def __call__(self, x):
+        return x * self.scale
+
+
+def constructor(x, n):
+    made = Bijector(x + n, n, key=x)
+    return made(x), made.parameters, made
+
+
+def updated(x, n):
+    y = n
+    first = locals()
+    z = x * n
+    second = locals()
+    del y
+    inner = lambda: z
+    third = locals()
+    return first is third, list(first), list(second), list(third), third["z"], inner(), "y" in vars()
+
+
+@pytest.mark.parametrize("fn", [constructor, updated])
+def test_locals_is_a_dict_of_the_graphs_values(fn):
+    dynacomp.reset()
+    compiled = dynacomp.jit(fn, fullgraph=True)
+    for n in range(10):
+        x = jnp.arange(3.0 + n // 4)
+        wanted, got = fn(x, n), compiled(x, n)
+        assert re.sub("0x.*", "", str(wanted)) == re.sub("0x.*", "", str(got))
+    assert dynacomp.stats()["frames_captured"] <= 3

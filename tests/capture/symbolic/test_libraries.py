@@ -19,6 +19,21 @@ SEEN = []
 def scaled(x):
     return x * SCALE + len(SEEN)
 """,
+    "looks": """
+import jax.numpy as jnp
+class Scope:
+    def __init__(self, name):
+        self.name = name
+    def __enter__(self):
+        return self.name
+    def __exit__(self, *error):
+        pass
+def positive(x):
+    y = jnp.tanh(x) * 2
+    if float(y.sum()) > 0:  # looks at the content
+        y = y + 1
+    return jnp.sin(y) * y
+""",
     "io": """
 SAVED = []
 def save(x):
@@ -91,6 +106,29 @@ def test_what_has_effects_ends_the_graph_and_runs(made_up):
     for n in range(1, 6):
         assert (compiled(jnp.ones(n)) == 3).all()
     assert io.SAVED == [2.0, 4.0, 6.0, 8.0, 10.0] and sum(dynacomp.stats()["breaks"].values()) >= 1
+
+
+def test_what_cannot_be_a_node_is_entered(made_up):
+    package = made_up[0]
+    looks = importlib.import_module(f"{package.__name__}.looks")
+    dynacomp.register_library(package.__name__, pure=True)
+
+    def scoped(x):
+        with looks.Scope("layer") as name:
+            return (jnp.tanh(x) * 2).sum() + len(name)
+
+    compiled = dynacomp.jit(scoped, backend="eager", fullgraph=True)
+    assert all(abs(compiled(jnp.ones(n)) - scoped(jnp.ones(n))) < 1e-4 for n in range(2, 12))
+
+    def program(x):
+        return looks.positive(x * 3) - 1
+
+    compiled = dynacomp.jit(program, backend="eager")
+    dynacomp.reset()
+    for n in range(10):
+        x = (jnp.arange(3.0) + n) * (-1) ** n
+        assert jnp.allclose(compiled(x), program(x), rtol=1e-4, atol=1e-5)
+    assert dynacomp.stats()["frames_captured"] == 1 and dynacomp.stats()["breaks"] == {}
 
 
 def test_a_module_of_it_that_keeps_state_is_entered(made_up):
