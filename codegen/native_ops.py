@@ -25,7 +25,8 @@ from dynacomp.kernels.templates import STORAGE, TEMPLATES, Dtypes, Params, Templ
 from dynacomp.lowering.rules.templates import TEMPLATE_RULES, TemplateRule, contiguous_operands
 
 MOST_DIMENSIONS = 8
-ELEMENTS = {**STORAGE, "bool": "bool"}  # dtypes that such a function can take, as it sees them
+ELEMENTS = {**STORAGE, "bool": "bool", "float16": "dynacomp::float16", "bfloat16": "dynacomp::bfloat16"}
+"""Dtypes that such a function can take, as it sees them."""
 SPELLED: dict[type, Callable[[Any], str]] = {
     bool: lambda v: "true" if v else "false", int: lambda v: f"INT64_C({v})",
     float: lambda v: v.hex() if np.isfinite(v) else "__builtin_nan(\"\")" if v != v else

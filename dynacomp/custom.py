@@ -41,8 +41,8 @@ def custom_op(name: str, call: Rule | None = None, *, abstract: Rule,
     call, or cpp: what computes it. call: a pure function of NumPy arrays, which Python calls; `custom_op(name,
     abstract=...)` decorates one. cpp: C++20 that defines a function `name`, or a template of one, which gets
     `Array<const T>` for each operand, `Array<T>` for each result, to be filled, then the parameters in the order of
-    their names; it must not throw. See the module's docstring and kernels/array.h. In compiled code it is part of the
-    native call.
+    their names; it must not throw. T of float16 and bfloat16 computes as float. See the module's docstring and
+    kernels/array.h. In compiled code it is part of the native call.
     abstract: the results' shapes and dtypes (arrays, ShapeDtypeStructs, or a tuple of them) from those of the
     arguments. derivative: `rule(primals, tangents, **params)`, the tangents of the results (linear in the tangents, in
     JAX's or other custom operations, so that JAX can transpose it); or a pair `forward(*args, **params) -> (result,

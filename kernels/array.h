@@ -1,8 +1,9 @@
 // What a C++ function of the user's gets for each array: `Array<const T>` to read, `Array<T>` to write.
 //
 // Elements lie in row-major order. `size()` is how many there are, `rows()` and `columns()` see the array
-// as a matrix of its last dimension. A scalar has rank 0.
+// as a matrix of its last dimension. A scalar has rank 0. T is `float16` or `bfloat16` for narrow floats (rounded.h).
 #pragma once
+#include "rounded.h"
 #include "runtime.h"
 #include "tile.h"
 

@@ -75,6 +75,37 @@ def test_eager_it_is_a_function_of_jax(dtype):
         assert fn(x).dtype == dtype
 
 
+@pytest.mark.parametrize("dtype", [pytest.param(jnp.float16, marks=pytest.mark.slow), jnp.bfloat16])
+def test_narrow_floats_are_numbers(dtype):
+    """They compute as float, are rounded where they are kept, and have limits of their own."""
+    squashed = dynacomp.custom_op("squashed", abstract=lambda x: (x, x), cpp="""
+        #include <algorithm>
+        #include <cmath>
+        #include <limits>
+        template <class T>
+        void squashed(Array<const T> x, Array<T> out, Array<T> limits) {
+          T sum = 0;
+          for (int64_t i = 0; i < x.size(); i++) {
+            out[i] = x[i] > 1 ? std::max(x[i], T(1.5)) : T(x[i] / (T(1) + std::exp(-x[i])));
+            sum += x[i];
+          }
+          using L = std::numeric_limits<T>;
+          const T all[] = {sum, L::max(), L::lowest(), L::min(), L::epsilon(), L::infinity(), L::quiet_NaN()};
+          std::copy(all, all + 7, limits.data);
+        }""")
+    x, of = jnp.linspace(-2, 2, 9).astype(dtype), jnp.finfo(dtype)
+    out, limits = dynacomp.jit(lambda x: jax.tree.map(jnp.negative, squashed(x * 2)), fullgraph=True)(x)
+    wide, total = np.float32(x * 2), np.zeros((), dtype)
+    for value in np.asarray(x * 2):
+        total = (np.float32(total) + np.float32(value)).astype(dtype)
+    want = np.where(wide > 1, np.maximum(wide, 1.5), wide / (1 + np.exp(-wide))).astype(dtype)
+    np.testing.assert_array_equal(-out, want)
+    known = np.array([total, of.max, of.min, of.tiny, of.eps, np.inf, np.nan], dtype)
+    np.testing.assert_array_equal(np.float32(-limits[:7]), np.float32(known))
+    assert dynacomp.stats()["regions"] == {"cpp": 1} and not dynacomp.stats()["externs"]
+    np.testing.assert_array_equal(squashed(x * 2)[0], want)
+
+
 def test_eager_derivatives():
     fn = lambda x: affine(x * x, by=3.0)
     np.testing.assert_allclose(jax.jvp(fn, (X,), (jnp.ones_like(X),))[1], 6 * X, rtol=1e-6)
