@@ -69,10 +69,11 @@ SEARCHED, SKIPPED = 300, 100  # things looked at for a way; calls after a search
 @dataclass
 class Way:
     """From a frame's stack to what it holds; no `steps` where none was found, and how many calls ago that was. A step
-    is what comes next, and under which name where a Value holds it."""
+    is what comes next, and where the one before has it: an index, a key, the name of a Value's field; None where only
+    a look at all says that (a set)."""
 
     frame: Frame | None = None
-    steps: tuple[tuple[str | None, Any], ...] = ()
+    steps: tuple[tuple[Any, Any], ...] = ()
     age: int = 0
 
 
@@ -83,19 +84,28 @@ def _is_held(cap: Capture, gen: GeneratorV, apart_from: Any = None) -> bool:
     if way is None or way.steps and not _leads(way, gen) or not way.steps and way.age >= SKIPPED:
         way = cap.dropping.holders[id(gen)] = _way_to(cap, gen)
     way.age += 1
-    return bool(way.steps) and not any(step is apart_from for _, step in way.steps)
+    if apart_from is not None:
+        for _, step in way.steps:
+            if step is apart_from:
+                return False
+    return bool(way.steps)
 
 
 def _leads(way: Way, gen: GeneratorV) -> bool:
-    """Whether a way is as it was found: the frame runs, and each step holds the next. Asked after most calls."""
+    """Whether a way is as it was found: the frame runs, and each step holds the next where it did. Asked after most
+    calls, so that nothing is searched."""
     if way.frame is None or not way.frame.running:
         return False
     at: Any = way.frame.stack
-    for name, step in way.steps:
-        if name is not None:
-            if vars(at).get(name) is not step:
+    for place, step in way.steps:
+        kind = type(at)
+        if kind is list or kind is tuple:
+            if place >= len(at) or at[place] is not step:
                 return False
-        elif not any(x is step for _, x in _steps_from(at)):
+        elif place is None:
+            if not any(x is step for _, x in _steps_from(at)):
+                return False
+        elif (at if kind is dict else at.__dict__).get(place) is not step:
             return False
         at = step
     return at is gen
@@ -105,7 +115,7 @@ def _way_to(cap: Capture, gen: GeneratorV) -> Way:
     """The way from a frame's stack to a generator, the innermost frame's first; none where it is not soon found."""
     left = SEARCHED
     for frame in frames(cap):
-        todo: list[tuple[tuple[str | None, Any], ...]] = [(step,) for step in _steps_from(frame.stack)]
+        todo: list[tuple[tuple[Any, Any], ...]] = [(step,) for step in _steps_from(frame.stack)]
         seen = set()
         while todo and left:
             steps = todo.pop()
@@ -119,11 +129,15 @@ def _way_to(cap: Capture, gen: GeneratorV) -> Way:
     return Way()
 
 
-def _steps_from(at: Any) -> Iterable[tuple[str | None, Any]]:
-    """What one thing leads to, and under which name where it is a Value."""
+def _steps_from(at: Any) -> Iterable[tuple[Any, Any]]:
+    """What one thing leads to, and where it has that (see `Way`)."""
     inside = _inside(type(at))
     if inside is _parts:
         return ((name, part) for name, part in vars(at).items() if name not in REAL)
+    if type(at) is dict:
+        return at.items()
+    if type(at) in (list, tuple):
+        return enumerate(at)
     return () if inside is None else ((None, part) for part in inside(at))
 
 

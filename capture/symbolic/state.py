@@ -100,6 +100,7 @@ class LibraryCalls:
     lent: dict[int, Any] = field(default_factory=dict)  # id → a container or tree that a call was given
     stands: dict[int, tuple[Any, Node]] = field(default_factory=dict)  # id → an array for a Node in a body, it
     arguments: list[Any] = field(default_factory=list)  # of the calls that are evaluated, innermost last
+    alike: dict[Any, Any] = field(default_factory=dict)  # what such calls have given, see `alike_calls`
     placed: bool = False  # some call decides where its results live
     hashing: list[bool] = field(default_factory=list)  # for each `__hash__` that runs now: whether it depends on ids
 

@@ -45,6 +45,7 @@ from dynacomp.capture.symbolic.libraries import (
 from dynacomp.capture.symbolic.machine import Capture, StopAtBreak
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.values import Const, NeedsConcrete, Value
+from dynacomp.capture.tracing import alike_calls
 from dynacomp.capture.tracing.endless_loops import may_not_end
 from dynacomp.capture.tracing.failures import (
     Failed,
@@ -94,6 +95,7 @@ class Outcome:
     tells: bool = False  # it prints, too
     whole: bool = True  # `result` is put together of Avals; else of tracers: its class computes when it is unflattened
     same: dict[int, Value] = field(default_factory=dict)  # by identity the parts of `result` that are arguments
+    alone: bool = False  # this result is all that the call does
 
     @property
     def plain(self) -> bool:
@@ -106,8 +108,19 @@ class Outcome:
 
 
 def evaluated(cap: Capture, fn: Any, lowered: Any, since: int) -> tuple[Outcome, Any]:
-    """What the call returns, and its arguments as they are in the Graph. Of symbolic sizes JAX takes some as they
-    are, some (indices) as arrays; where it takes neither, they are constants."""
+    """What the call returns, and its arguments as they are in the Graph."""
+    call = alike_calls.seen_as(cap, fn, lowered)
+    outcome = alike_calls.known(cap, call)
+    if outcome is not None:
+        return outcome, lowered
+    outcome, passed = evaluated_anew(cap, fn, lowered, since)
+    alike_calls.remember(cap, call, fn, lowered, outcome)
+    return outcome, passed
+
+
+def evaluated_anew(cap: Capture, fn: Any, lowered: Any, since: int) -> tuple[Outcome, Any]:
+    """The same of a call like which there was none. Of symbolic sizes JAX takes some as they are, some (indices) as
+    arrays; where it takes neither, they are constants."""
     decided = len(cap.sizes.scope.relations)
     try:
         return abstract(cap, fn, lowered[0], lowered[1], since), lowered
@@ -182,9 +195,10 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: 
     jaxpr = _traced(cap, fn, run, nodes)
     hold_narrowed(cap, jaxpr, nodes, label(fn))
     tells = may_tell(cap, fn, jaxpr)
-    if cap.graph.checks and may_not_end(jaxpr.jaxpr):
+    endless, elsewhere = may_not_end(jaxpr.jaxpr), puts_elsewhere(jaxpr.jaxpr)
+    if cap.graph.checks and endless:
         cap.ask_at_once()
-    cap.libraries.placed = cap.libraries.placed or puts_elsewhere(jaxpr.jaxpr)
+    cap.libraries.placed = cap.libraries.placed or elsewhere
     if calls_back(jaxpr.jaxpr) and not all(s.ways for s in standins_in((args, kwargs))):
         raise Break("call", f"{label(fn)} calls back into Python")
     if any(map(_is_written_in_python, jaxpr.eqns)):
@@ -204,7 +218,8 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: 
         return Outcome(seen["made"], seen["tree"], leaves, seen["origins"], whole=False)
     _order_keys(seen["made"], result)
     back = handed_back(seen["made"], result, seen["handed"])
-    return Outcome(result, seen["tree"], leaves, seen["origins"], tells, same=back)
+    alone = not (jaxpr.effects or tells or endless or elsewhere or back or passed)
+    return Outcome(result, seen["tree"], leaves, seen["origins"], tells, same=back, alone=alone)
 
 
 def _refuse_results(fn: Any, made: Any, leaves: list[Any]) -> None:

@@ -62,9 +62,9 @@ def with_numbers(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[
         return leaves  # the library has seen none: the program's functions computed with them
     called = _called(fn, lowered)
     computes = any(s.numbers or s.changing for s in standins)  # a second run would do it again
-    if standins and (computes or _is_of_jax(called) or not any(map(_may_be_number, leaves, reached))):
+    if standins and (computes or is_of_jax(called) or not any(map(_may_be_number, leaves, reached))):
         is_number = _handed_through(called, [origin in read for origin in origins])
-    elif standins or is_library(called) and not _is_of_jax(called):
+    elif standins or is_library(called) and not is_of_jax(called):
         is_number = _returned(cap, fn, lowered, tree, leaves, read)
     else:
         return leaves
@@ -77,7 +77,7 @@ def with_arrays(cap: Capture, fn: Any, lowered: tuple, leaves: list[Any], origin
     """The leaves of the same result: Passed where they are arrays that came out as they went in."""
     called = _called(fn, lowered)
     theirs = is_library(called) or module_of(fn) == OBJECT_CALLS
-    if not theirs or _is_of_jax(called) and getattr(called, "__name__", "") not in THROUGH:
+    if not theirs or is_of_jax(called) and getattr(called, "__name__", "") not in THROUGH:
         return leaves
     return [Passed(leaf.shape, leaf.dtype, leaf.weak_type, cap.libraries.handed[origin])
             if type(leaf) is Aval and origin in cap.libraries.handed else leaf for leaf, origin in zip(leaves, origins)]
@@ -152,12 +152,12 @@ def _number(leaf: Aval, value: ScalarV | None, read: dict[Node, ScalarV]) -> Pas
 def _handed_through(called: Any, passed: list[bool]) -> list[bool]:
     """Which leaves are numbers of a call that runs functions of the program, given which come out as they went in.
     Other libraries than JAX may return any that they have told from arrays."""
-    if not _is_of_jax(called):
+    if not is_of_jax(called):
         return [True] * len(passed)
     return passed if getattr(called, "__name__", "") in THROUGH else [False] * len(passed)
 
 
-def _is_of_jax(fn: Any) -> bool:
+def is_of_jax(fn: Any) -> bool:
     """Whether a function computes: those of trees only move what they are given."""
     module = str(module_of(fn))
     return module.partition(".")[0] in ("jax", "jaxlib") and module not in ("jax._src.tree", "jax._src.tree_util")
