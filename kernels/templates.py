@@ -8,7 +8,8 @@ A backend asks `TEMPLATES[name]`:
                                                 declared it; None: the statement needs the header (and `source`)
     reference(params, *arrays)                  the same in NumPy, for tests and interpreters
 
-`params` holds ints, SymPy sizes and strings as each row's `doc` says; strides are in elements.
+`params` holds ints, SymPy sizes and strings as each row's `doc` says; strides are in elements. Products
+that the program asks to be precise have `precision`, a name for each operand: the templates here always are.
 `dtypes` are those of the operands, then of the results. `operands` and `results` are C++ pointer
 expressions of any pointer type; `expr` prints an int or a SymPy expression as a C++ `int64_t`. The
 statement expects `const dynacomp_runtime* rt` in scope and ends with a semicolon.

@@ -65,9 +65,15 @@ def placement(cap: Capture, value: ArrayV, name: str) -> Value:
     return Const(SHARDING_OF[name](place))
 
 
+def default_device() -> Any:
+    """Where JAX makes arrays that nothing places: this device, or the first of this platform, or of the best one."""
+    asked = jax.config.values["jax_default_device"]
+    return asked if isinstance(asked, jax.Device) else jax.local_devices(backend=asked)[0]
+
+
 def home(cap: Capture) -> SingleDeviceSharding | None:
     """The one place where everything lives; None where that is not certain."""
-    default = SingleDeviceSharding(jax.config.values["jax_default_device"] or jax.local_devices()[0])
+    default = SingleDeviceSharding(default_device())
     inputs = [g.payload[3:5] for g in cap.guards.guards if g.kind == "array"]
     if cap.libraries.placed or any(sharding != default or committed for sharding, committed in inputs):
         return None

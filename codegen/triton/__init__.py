@@ -4,7 +4,6 @@
     backend    The Triton backend: the same Kernels as GPU code
     call       What one launch needs to run: a `Call`, made from a Launch or a matmul, for whoever
                runs it
-    dot        Matrix products in Triton: the device functions behind the `matmul` template
     emit       Writes one launch: the statements of the Kernel IR as lines of a `@triton.jit`
                function
     expr       Expressions of the Kernel IR as Triton text, with the axes that each value has

@@ -14,7 +14,7 @@ import numpy as np
 import sympy
 
 from dynacomp.capture.base.of_class import of_class
-from dynacomp.codegen.triton.expr import COL, LANE, Linear, Mask, Scope, index, store, write
+from dynacomp.codegen.triton.expr import COL, LANE, Linear, Mask, Scope, Value, index, store, write
 from dynacomp.codegen.triton.index import print_index, safe
 from dynacomp.codegen.triton.launch import expressions, loaded, statements, stored
 from dynacomp.codegen.triton.scalars import convert, number, register, spell, triton_type
@@ -24,10 +24,12 @@ from dynacomp.lowering.sizes.symbols import symbol
 
 
 class Emitter:
-    """Writes the statements of one launch, line by line."""
+    """Writes the statements of one launch, line by line. `held` are the locals that stay in registers, where one tile
+    is as wide as all tiled loops are long (None: it need not be)."""
 
-    def __init__(self, kernel: Kernel, chain: tuple[Loop, ...], flat: bool, serial: bool, exact: bool) -> None:
-        self.chain, self.flat, self.exact = chain, flat, exact
+    def __init__(self, kernel: Kernel, chain: tuple[Loop, ...], flat: bool, serial: bool, exact: bool,
+                 held: frozenset[str] | None = None) -> None:
+        self.chain, self.flat, self.exact, self.held = chain, flat, exact, held
         self.lanes = sympy.Mul(*(sympy.sympify(loop.extent) for loop in chain))
         self.lines: list[str] = []
         self.columns: list[sympy.Expr] = []
@@ -36,7 +38,8 @@ class Emitter:
         locals_ = {b.name: b.numel for b in kernel.locals}
         nonneg = {s.name for s in kernel.sizes} | {loop.var.name for loop in chain}
         axes = {loop.var.name: LANE for loop in chain}
-        self.scope = Scope(axes, nonneg, {}, locals_, LANE, (Mask("inside", LANE),), flat, serial, linear(chain))
+        self.scope = Scope(axes, nonneg, {}, locals_, dict.fromkeys(held or ()), LANE, (Mask("inside", LANE),), flat,
+                           serial, linear(chain))
 
     def put(self, text: str) -> None:
         self.lines.append("    " * self.indent + text)
@@ -65,7 +68,7 @@ class Emitter:
         written: set[str] = set()
         read: set[str] = set()
         for stmt in body:
-            loads, stores = loaded((stmt,)), stored((stmt,))
+            loads, stores = (names - (self.held or set()) for names in (loaded((stmt,)), stored((stmt,))))
             if written & (loads | stores) or read & stores:
                 self.put("tl.debug_barrier()")
                 written, read = set(), set()
@@ -77,6 +80,9 @@ class Emitter:
         match stmt:
             case Loop():
                 self.loop(stmt, scope)
+            case Store(buffer, _, value) if buffer in scope.held:
+                self.assign(f"{buffer}_held", write(value, scope))
+                scope.held[buffer] = Value(safe(f"{buffer}_held"), self.scope.axes[f"{buffer}_held"])
             case Store():
                 self.put(store(stmt, scope))
             case Let(name, value):
@@ -88,7 +94,7 @@ class Emitter:
 
     def loop(self, loop: Loop, scope: Scope) -> None:
         free = not self.flat and not scope.full & COL
-        if free and (loop.vector and not (self.exact and _rounds(loop)) or scannable(loop, self.exact)):
+        if free and tiled(loop, self.exact):
             self.tiles(loop, scope)
         else:
             self.steps(loop, scope)
@@ -120,24 +126,27 @@ class Emitter:
         self.close()
 
     def tiles(self, loop: Loop, scope: Scope) -> None:
-        """C iterations at a time, side by side along COL."""
+        """C iterations at a time, side by side along COL; all of them, where a tile is as wide as that."""
         extent = index(loop.extent, scope)
         var = self.named(loop, scope)
-        bound = self.bound(var, extent)
         self.columns.append(sympy.sympify(loop.extent))
         self.strided |= _strided(loop)
         for acc in loop.accs:
             self.start(acc, f"{safe(acc.name)}_tile", COL)
         for scan in loop.scans:
             self.start(scan, f"{safe(scan.name)}_carry", LANE)
-        self.put(f"for {var}_at in range(0, {bound}, C):")
-        self.indent += 1
-        first = f"(({bound} - 1) // C) * C - {var}_at" if loop.reverse else f"{var}_at"
-        self.put(f"{var} = {first} + column")
+        if self.held is None:
+            bound = self.bound(var, extent)
+            self.put(f"for {var}_at in range(0, {bound}, C):")
+            self.indent += 1
+            first = f"(({bound} - 1) // C) * C - {var}_at" if loop.reverse else f"{var}_at"
+            self.put(f"{var} = {first} + column")
+        else:
+            self.put(f"{var} = column")
         self.put(f"{var}_in = {var} < {extent.text}")
         inner = self.entered(loop, scope, COL)
         inner = replace(inner, full=scope.full | COL, masks=(*scope.masks, Mask(f"{var}_in", COL | extent.axes)))
-        if stored((loop,)) & loaded((loop,)):
+        if self.held is None and stored((loop,)) & loaded((loop,)):
             self.put("tl.debug_barrier()")
         self.block(loop.body, inner)
         for acc in loop.accs:
@@ -145,13 +154,14 @@ class Emitter:
         for scan in loop.scans:
             self.scan_tile(scan, f"{var}_in", loop.reverse, inner)
         self.block(loop.after, inner)
-        self.close()
+        if self.held is None:
+            self.close()
         for acc in loop.accs:
             self.finish(acc)
 
     def named(self, loop: Loop, scope: Scope) -> str:
-        """The name of a loop's variable: its own, or one that no loop before it had."""
-        taken = {s.name for s in scope.called.values()}
+        """The name of a loop's variable: its own, or one that nothing before it had."""
+        taken = scope.axes
         names = (loop.var.name, *(f"{loop.var.name}_{n}" for n in range(2, len(taken) + 3)))
         name = next(n for n in names if n not in taken)
         scope.called[loop.var] = symbol(name)
@@ -282,6 +292,18 @@ def _accesses(stmt: Stmt) -> Iterator[Any]:
     """The index of every load and store of one statement."""
     yield from map(sympy.sympify, stmt.places if stmt.writes else ())
     yield from (sympy.sympify(e.index) for e in of_class(Load, expressions(stmt)))
+
+
+def tiled(loop: Loop, exact: bool) -> bool:
+    """Whether the iterations of a loop stand side by side where they can: those of a vector loop, of a fold alone (down
+    a column, say, where the lanes are neighbours in memory), or of a running fold."""
+    if exact and _rounds(loop):
+        return False
+    alone = bool(loop.accs) and not (loop.scans or loop.reverse or inner_loops(loop.inside) or stored((loop,)))
+    return loop.vector or alone and not loop.times < FEW or scannable(loop, exact)
+
+
+FEW = 8  # iterations that are as well done one after the other
 
 
 def scannable(loop: Loop, exact: bool) -> bool:

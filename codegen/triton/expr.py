@@ -62,14 +62,16 @@ class Scope:
     axes: of every name so far (shared, it grows, as do the next two). nonneg: names that are at least 0.
     called: what a loop variable is called here (sibling loops may share a symbol, Triton variables have
     one type). full: the axes that the enclosing loops span.
-    masks: of the enclosing loops. locals: numel of each scratch buffer, one copy a lane. serial:
-    nothing runs at the same time, so that read-modify-write needs no atomics.
+    masks: of the enclosing loops. locals: numel of each scratch buffer, one copy a lane. held: those of them that stay
+    in registers, and what each holds. serial: nothing runs at the same time, so that read-modify-write needs no
+    atomics.
     """
 
     axes: dict[str, int]
     nonneg: set[str]
     called: dict[sympy.Symbol, sympy.Symbol]
     locals: Mapping[str, Any]
+    held: dict[str, Any]
     full: int = LANE
     masks: tuple[Mask, ...] = ()
     flat: bool = False
@@ -126,6 +128,8 @@ def _apply(expr: Apply, scope: Scope) -> Value:
 
 
 def _load(expr: Load, scope: Scope) -> Value:
+    if expr.buffer in scope.held:
+        return scope.held[expr.buffer]
     place = _place(expr.buffer, expr.index, scope)
     extras = [write(e, scope) for e in (expr.mask, expr.other) if e is not None]
     axes, masks = _cover(place.axes | _union(extras), scope)

@@ -120,6 +120,14 @@ def clz(x, bits: tl.constexpr, unsigned: tl.constexpr):
 
 
 @triton.jit
+def abs_short(x):
+    """Of int16, whose least value is its own: NVIDIA's assembler may take |-32768| for 32768 in what follows, so that
+    it is never asked for that."""
+    least = tl.full([], -32768, tl.int16)
+    return tl.where(x == least, x, tl.abs(tl.maximum(x, tl.full([], -32767, tl.int16))))
+
+
+@triton.jit
 def sign_float(x):
     """-1, 1, or x itself where it is a zero or NaN."""
     one = tl.full([], 1.0, x.dtype)

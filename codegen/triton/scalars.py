@@ -1,7 +1,7 @@
 """How Triton spells each scalar function: one row for each row of `dynacomp.lowering.kernel_ir.scalars`.
 
 A row maps a kind of dtype (of the first argument, for `select` of the second: b bool, i signed,
-u unsigned, f float, d float64 where it differs) to text with the arguments at {0}, {1}, {2}. Also known:
+u unsigned, f float, d float64 and s int16 where they differ) to text with the arguments at {0}, {1}, {2}. Also known:
 {t} the register dtype, {u} and {s} the unsigned and signed integer of its width, {bits} that width, {ones}
 the integer with all bits set.
 
@@ -43,7 +43,7 @@ SPELLINGS: dict[str, dict[str, str]] = {
         "u": "lib.rem_unsigned({0}, {1})",
     },
     "neg": {"if": "(-{0})", "u": "(tl.full([], 0, {t}) - {0})"},
-    "abs": {"if": "tl.abs({0})", "u": "{0}"},
+    "abs": {"s": "lib.abs_short({0})", "if": "tl.abs({0})", "u": "{0}"},
     "sign": {"f": "lib.sign_float({0})", "i": "lib.sign_signed({0})", "u": "({0} > 0).to({t})"},
     "max": {"f": f"tl.maximum({{0}}, {{1}}, {_NAN_ALL})", "iu": "tl.maximum({0}, {1})", "b": "({0} | {1})"},
     "min": {"f": f"tl.minimum({{0}}, {{1}}, {_NAN_ALL})", "iu": "tl.minimum({0}, {1})", "b": "({0} & {1})"},
@@ -127,7 +127,7 @@ def spell(name: str, source: np.dtype, dtype: np.dtype, args: tuple[str, ...]) -
         return convert(args[0], source, dtype)
     if name == "bitcast":
         return bitcast(args[0], source, dtype)
-    letters = "df" if source == np.float64 else kind(source)
+    letters = {"float64": "df", "int16": "si"}.get(source.name) or kind(source)
     row = next((text for kinds, text in SPELLINGS[name].items() if set(kinds) & set(letters)), None)
     if row is None:
         raise KeyError(f"Triton has no spelling of {name!r} for {source}")

@@ -1,9 +1,9 @@
 """Templates that Triton leaves to XLA: each row of `SEAMS` is the template in JAX, on flat buffers.
 
-Convolutions, sorting, attention, linear algebra and Fourier transforms have vendor libraries or good XLA
-lowerings on GPUs; the rows here take the params of `dynacomp.kernels.templates` (sizes already concrete) and
-element strides, and return flat arrays in the buffers' own order. `matmul` is not here: it has a Triton
-kernel (`dot`).
+Products, convolutions, sorting, attention, linear algebra and Fourier transforms have vendor libraries or good XLA
+lowerings on GPUs (its products are 20 to 30 times as fast on an H100 as plain blocks in Triton); the rows here take
+the params of `dynacomp.kernels.templates` (sizes already concrete) and element strides, and return flat arrays in the
+buffers' own order. Products are as precise as the program asks: by default that is JAX's choice on the device.
 
     >>> strided(jnp.arange(6), (3, 2), (1, 3)).tolist()
     [[0, 3], [1, 4], [2, 5]]
@@ -49,6 +49,21 @@ def in_order(x: Any, strides: Sequence[int]) -> Any:
     return x.transpose(sorted(range(x.ndim), key=lambda d: (-strides[d], x.shape[d] == 1))).reshape(-1)
 
 
+def precision_of(params: Params) -> Any:
+    """The precision that the program asks for, of each operand; None where it asks for none."""
+    asked = params.get("precision")
+    return asked and tuple(lax.Precision[name] for name in asked)
+
+
+def matmul(params: Params, dtypes: Sequence[np.dtype], a: Any, b: Any) -> tuple[Any, ...]:
+    """`lax.dot_general` of each pair of matrices, as wide as the result is."""
+    batch, m, n, k = (params[p] for p in ("batch", "m", "n", "k"))
+    left, right = strided(a, (batch, m, k), params["a_strides"]), strided(b, (batch, k, n), params["b_strides"])
+    dims = (((1,), (0,)), ((), ())) if batch == 1 else (((2,), (1,)), ((0,), (0,)))
+    left, right = (left[0], right[0]) if batch == 1 else (left, right)
+    return (lax.dot_general(left, right, dims, precision_of(params), dtypes[-1]),)
+
+
 def conv(params: Params, dtypes: Sequence[np.dtype], lhs: Any, rhs: Any) -> tuple[Any, ...]:
     """`lax.conv_general_dilated` in the order (n, c, *spatial)."""
     p = params
@@ -63,6 +78,7 @@ def conv(params: Params, dtypes: Sequence[np.dtype], lhs: Any, rhs: Any) -> tupl
         p["rhs_dilation"],
         feature_group_count=p["groups"],
         batch_group_count=p["batch_groups"],
+        precision=precision_of(p),
         preferred_element_type=dtypes[-1],
     )
     return (in_order(out, p["out_strides"]),)
@@ -82,18 +98,19 @@ def top_k(params: Params, dtypes: Sequence[np.dtype], x: Any) -> tuple[Any, ...]
 def attention(
     params: Params, dtypes: Sequence[np.dtype], q: Any, k: Any, v: Any, bias: Any = None
 ) -> tuple[Any, ...]:
-    """softmax(scale * q k^T + bias) v, in float32 as the template has it."""
+    """softmax(scale * q k^T + bias) v: scores and their softmax in float32, the products of what the operands are."""
     b, h, s, t, d, w = (params[x] for x in ("batch", "heads", "queries", "keys", "depth", "width"))
     q, k, v = (
-        strided(x, (b, h, *shape), params[name]).astype(np.float32)
+        strided(x, (b, h, *shape), params[name])
         for x, shape, name in ((q, (s, d), "q_strides"), (k, (t, d), "k_strides"), (v, (t, w), "v_strides"))
     )
-    scores = jnp.einsum("bhsd,bhtd->bhst", q, k, precision=lax.Precision.HIGHEST) * params["scale"]
+    wanted: dict[str, Any] = {"precision": precision_of(params), "preferred_element_type": np.float32}
+    scores = jnp.einsum("bhsd,bhtd->bhst", q, k, **wanted) * params["scale"]
     if bias is not None:
         scores = scores + strided(bias, (b, h, s, t), params["bias_strides"])
     if params["causal"]:
         scores = jnp.where(jnp.tril(jnp.ones((s, t), bool)), scores, -jnp.inf)
-    out = jnp.einsum("bhst,bhtw->bhsw", jax.nn.softmax(scores), v, precision=lax.Precision.HIGHEST)
+    out = jnp.einsum("bhst,bhtw->bhsw", jax.nn.softmax(scores).astype(v.dtype), v, **wanted)
     return (in_order(out.astype(dtypes[-1]), params["out_strides"]),)
 
 
@@ -172,6 +189,7 @@ def triangular_solve(params: Params, dtypes: Sequence[np.dtype], a: Any, b: Any)
 
 
 SEAMS: dict[str, Callable[..., tuple[Any, ...]]] = {
+    "matmul": matmul,
     "conv": conv,
     "sort": sort,
     "top_k": top_k,

@@ -10,7 +10,12 @@ values have up to two axes:
 Every other loop is a `for` in the program, in step for all its lanes. Accumulators hold one value for
 every (lane, column) and are folded over the columns once, after the loop. Tails are masked.
 
-A launch with a read-modify-write that a GPU has no atomic for is `serial`: one lane, plain loops.
+A launch with a read-modify-write that a GPU has no atomic for is `serial`: one lane, plain loops. A loop that does
+nothing but atomic read-modify-writes is spread over lanes as parallel loops are, and so is an elementwise vector loop
+that is all there is inside of them.
+
+Where one tile is as wide as all tiled loops of a launch are long, its function `whole` has no loops: rows are read
+once, and what a stage leaves for the next one (a local) stays in registers.
 
     launches = triton_launches(kernel, exact=False)
     print(launches[0].source)
@@ -19,16 +24,15 @@ A launch with a read-modify-write that a GPU has no atomic for is `serial`: one 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import sympy
 
 from dynacomp.capture.base.of_class import of_class
-from dynacomp.codegen.triton.emit import Emitter, scannable
+from dynacomp.codegen.triton.emit import Emitter, tiled
 from dynacomp.codegen.triton.expr import ATOMIC_TYPES
 from dynacomp.codegen.triton.index import safe
-from dynacomp.codegen.triton.launch import Piece, loaded, names_used, pieces, statements, stored
-from dynacomp.lowering.kernel_ir.loops import Buffer, Kernel, Loop, Stmt, Store
+from dynacomp.codegen.triton.launch import Piece, expressions, loaded, names_used, pieces, statements, stored
+from dynacomp.lowering.kernel_ir.loops import Buffer, Kernel, Let, Load, Loop, Stmt, Store
 from dynacomp.lowering.kernel_ir.scalars import kind
 
 HEADER = """import triton
@@ -47,7 +51,8 @@ class Launch:
     integer type of indices), R (lanes a program) and C (columns a tile). `scratch` are those buffers
     that belong to the Kernel alone (boxes, locals; shapes in SymPy). The grid has ceil(lanes / R)
     programs. `columns` are the extents of the tiled loops; `strided`: neighbours along the columns
-    are not neighbours in memory.
+    are not neighbours in memory. whole: the name of the function for rows that fit a tile, "" where there is none;
+    it takes no pointers to `held`, the locals that it has in registers.
     """
 
     name: str
@@ -60,6 +65,8 @@ class Launch:
     columns: tuple[sympy.Expr, ...] = ()
     flat: bool = False
     strided: bool = False
+    whole: str = ""
+    held: frozenset[str] = frozenset()
 
 
 def triton_launches(kernel: Kernel, exact: bool = False) -> tuple[Launch, ...]:
@@ -71,19 +78,26 @@ def triton_launches(kernel: Kernel, exact: bool = False) -> tuple[Launch, ...]:
 
 def _launch(kernel: Kernel, piece: Piece, name: str, exact: bool) -> Launch:
     serial = not all(_atomic(s, exact) for s in of_class(Store, statements(piece.body)))
-    boxes, chain, body = _lanes(piece.body, serial)
+    chain, body = _lanes(piece.body, serial)
     flat = bool(chain) and not _tiled(body, exact) or serial
     emitter = Emitter(kernel, chain, flat, serial, exact)
-    emitter.block((*boxes, *body), emitter.scope)
+    emitter.block(body, emitter.scope)
     locals_ = [_per_lane(b, emitter.lanes) for b in kernel.locals if b.name in emitter.scope.locals]
     known = {b.name: b for b in (*kernel.inputs, *kernel.outputs, *piece.scratch, *locals_)}
     used = loaded(piece.body) | stored(piece.body)
     buffers = tuple(b for n, b in known.items() if n in used)
     private = tuple(b for b in (*piece.scratch, *locals_) if b.name in used)
     sizes = _sizes(kernel, piece, private)
+    texts = [_function(name, buffers, sizes, emitter)]
+    kept = held(kernel, body, exact) if emitter.columns else frozenset()
+    whole = f"{name}_whole" if emitter.columns else ""
+    if whole:
+        once = Emitter(kernel, chain, flat, serial, exact, kept)
+        once.block(body, once.scope)
+        texts.append(_function(whole, tuple(b for b in buffers if b.name not in kept), sizes, once))
     return Launch(
         name,
-        _function(name, buffers, sizes, emitter),
+        "\n\n".join(texts),
         buffers,
         frozenset(stored(piece.body)),
         private,
@@ -92,7 +106,24 @@ def _launch(kernel: Kernel, piece: Piece, name: str, exact: bool) -> Launch:
         tuple(emitter.columns),
         flat,
         emitter.strided,
+        whole,
+        kept,
     )
+
+
+def held(kernel: Kernel, body: tuple[Stmt, ...], exact: bool) -> frozenset[str]:
+    """The locals that a tile as wide as the rows holds: each tiled loop reads and writes of them what is its own
+    iteration's, and nothing else does."""
+    names = {b.name for b in kernel.locals}
+    inside = [s for loop in of_class(Loop, body) if tiled(loop, exact) for s in (loop, *statements(loop.inside))]
+    lost = (loaded(body) | stored(body)) - names
+    for stmt in statements(body):
+        found = [(stmt.buffer, stmt.index)] if isinstance(stmt, Store) else []
+        found += [(e.buffer, e.index) for e in of_class(Load, expressions(stmt))]
+        own = {loop.var for loop in of_class(Loop, body) if stmt in (loop, *loop.inside)}
+        plain = stmt in inside and not (isinstance(stmt, Store) and (stmt.mode != "set" or stmt.mask is not None))
+        lost |= {name for name, place in found if not plain or {place} != own}
+    return frozenset(names - lost)
 
 
 def _atomic(stmt: Store, exact: bool) -> bool:
@@ -102,26 +133,45 @@ def _atomic(stmt: Store, exact: bool) -> bool:
     return stmt.value.dtype.name in ATOMIC_TYPES.get(stmt.mode, ()) and not rounds
 
 
-def _lanes(body: tuple[Stmt, ...], serial: bool) -> tuple[tuple[Stmt, ...], tuple[Loop, ...], tuple[Stmt, ...]]:
-    """The Lets in front, the perfectly nested parallel loops, and what is inside them."""
+def _lanes(body: tuple[Stmt, ...], serial: bool) -> tuple[tuple[Loop, ...], tuple[Stmt, ...]]:
+    """The nested loops whose iterations are lanes, and what is inside them: each lane makes what is named on the way
+    (Lets) for itself. Outermost are those whose neighbours are far apart in memory: atomic
+    updates come row by row."""
     chain: list[Loop] = []
-    rest = body[-1:]
+    lets: list[Stmt] = []
+    rest = body
     while not serial:
-        match rest:
-            case (Loop(parallel=True) as loop,) if _independent(loop.extent, chain):
-                chain.append(loop)
-                rest = loop.body
-            case _:
-                break
-    return (body[:-1], tuple(chain), rest) if chain else ((), (), body)
+        *before, last = rest or (None,)
+        if not isinstance(last, Loop) or not all(isinstance(s, Let) for s in before) or not _free(last, chain, before):
+            break
+        if last.parallel or chain and last.vector and not (before or last.folds or last.after):
+            chain.append(last)
+        elif _updates(last):
+            chain.insert(0, last)
+        else:
+            break
+        lets += before
+        rest = last.body
+    return (tuple(chain), (*lets, *rest)) if chain else ((), body)
 
 
-def _independent(extent: Any, chain: list[Loop]) -> bool:
-    return not sympy.sympify(extent).free_symbols & {loop.var for loop in chain}
+def _updates(loop: Loop) -> bool:
+    """Whether a loop does nothing but read-modify-writes of what it does not read: in any order."""
+    inside = [*statements(loop.body)]
+    loops = [loop, *of_class(Loop, inside)]
+    plain = all(isinstance(s, (Let, Loop)) or isinstance(s, Store) and s.mode != "set" for s in inside)
+    read = {e.buffer for s in inside for e in of_class(Load, expressions(s))}
+    return plain and not any(o.folds or o.after or o.reverse for o in loops) and not read & stored((loop,))
+
+
+def _free(loop: Loop, chain: list[Loop], before: list[Stmt]) -> bool:
+    """Whether the extent of a loop is the same for all iterations of those around it."""
+    names = {loop.var.name for loop in chain} | {name for s in before for name, _ in s.defines}
+    return not names & {s.name for s in sympy.sympify(loop.extent).free_symbols}
 
 
 def _tiled(body: tuple[Stmt, ...], exact: bool) -> bool:
-    return any(loop.vector or scannable(loop, exact) for loop in of_class(Loop, statements(body)))
+    return any(tiled(loop, exact) for loop in of_class(Loop, statements(body)))
 
 
 def _per_lane(buffer: Buffer, lanes: sympy.Expr) -> Buffer:

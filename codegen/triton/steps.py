@@ -7,7 +7,6 @@ arrays are there as kernels see them: floats with one more dimension, of two.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,8 +19,7 @@ from jax import lax
 
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.codegen.dims import substitute
-from dynacomp.codegen.triton import dot
-from dynacomp.codegen.triton.call import Call, launch_call, matmul_call
+from dynacomp.codegen.triton.call import Call, launch_call
 from dynacomp.codegen.triton.seam import SEAMS
 from dynacomp.codegen.triton.source import HEADER, Launch, triton_launches
 from dynacomp.codegen.xla import as_function
@@ -47,15 +45,12 @@ class Plan:
         """Why each step that is no Triton kernel goes to XLA."""
         steps = self.schedule.steps
         extern = [s.why for s in of_class(ExternStep, steps)]
-        seams = [s.template for s in of_class(TemplateStep, steps) if s.template in SEAMS]
-        return (*extern, *(f"{name} has no Triton kernel" for name in seams))
+        return (*extern, *(f"{s.template} has no Triton kernel" for s in of_class(TemplateStep, steps)))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the Triton kernels, templates included."""
-        products = [s for s in of_class(TemplateStep, self.schedule.steps) if s.template == "matmul"]
-        own = (launch.name for group in self.launches.values() for launch in group)
-        return (*own, *(f"matmul_{i}" for i in range(len(products))))
+        """The names of the Triton kernels."""
+        return tuple(launch.name for group in self.launches.values() for launch in group)
 
 
 def plan(schedule: Schedule, exact: bool) -> Plan:
@@ -63,7 +58,7 @@ def plan(schedule: Schedule, exact: bool) -> Plan:
     template that Triton lacks."""
     schedule = without_control(schedule)
     kernels = {id(s.kernel): s.kernel for s in of_class(KernelStep, schedule.steps)}
-    unknown = {s.template for s in of_class(TemplateStep, schedule.steps)} - {"matmul", *SEAMS}
+    unknown = {s.template for s in of_class(TemplateStep, schedule.steps)} - set(SEAMS)
     if unknown:
         raise ValueError(f"Triton has no template {', '.join(sorted(unknown))}: send these operations to XLA")
     launches = {
@@ -97,8 +92,6 @@ def run(plan: Plan, inputs: Sequence[Any], engine: Engine, asarray: AsArray) -> 
         match step:
             case KernelStep():
                 _run_kernel(step, plan, env, sizes, engine, asarray)
-            case TemplateStep("matmul"):
-                _run_matmul(step, schedule, env, sizes, engine)
             case TemplateStep():
                 _run_seam(step, schedule, env, sizes, asarray)
             case ExternStep():
@@ -148,17 +141,6 @@ def _run_kernel(
         env |= {outer[n]: a for n, a in wrote.items() if n in outer}
 
 
-def _run_matmul(
-    step: TemplateStep, schedule: Schedule, env: Arrays, sizes: Mapping[sympy.Symbol, int], engine: Engine
-) -> None:
-    names = (*step.operands, *step.results)
-    a, b, out = (np.dtype(schedule.buffers[n].dtype) for n in names)
-    formal = ("a", "b", "out")
-    call = matmul_call(inspect.getsource(dot), step.params, formal, (a, b, out), sizes)
-    arrays = {f: env[n] for f, n in zip(formal, step.operands)}
-    env[step.results[0]] = engine(call, arrays)["out"]
-
-
 def _run_seam(
     step: TemplateStep, schedule: Schedule, env: Arrays, sizes: Mapping[sympy.Symbol, int], asarray: AsArray
 ) -> None:
@@ -167,7 +149,8 @@ def _run_seam(
     params = {k: _concrete(v, sizes) for k, v in step.params.items()}
     operands = [together(env[n], schedule, n, asarray) for n in step.operands]
     results = SEAMS[step.template](params, dtypes, *operands)
-    env.update({n: asarray(r, schedule.buffers[n].dtype) for n, r in zip(step.results, results)})
+    arrays = (asarray(r, schedule.buffers[n].dtype) for n, r in zip(step.results, results))
+    env.update(zip(step.results, (apart(x, asarray) for x in arrays)))
 
 
 def _concrete(value: Any, sizes: Mapping[sympy.Symbol, int]) -> Any:

@@ -19,6 +19,7 @@ from dynacomp import counters, notices
 from dynacomp.capture import frame
 from dynacomp.capture.base.errors import CompileError, NeverCalled
 from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.bodies.placement import default_device
 from dynacomp.capture.graph.avals import as_struct
 from dynacomp.capture.graph.graph import Graph
 from dynacomp.codegen.backends import BACKENDS
@@ -31,6 +32,7 @@ from dynacomp.driver.pass_list import CAPTURED, DEFAULT, KERNELS, PRIMITIVE, For
 from dynacomp.driver.placed import PlacedProgram
 from dynacomp.driver.verifying import check_kept, traced_outputs, verify
 from dynacomp.lowering.fuse.fusion import schedule
+from dynacomp.lowering.fuse.machine import CPU, GPU
 from dynacomp.lowering.fuse.schedule import Schedule
 from dynacomp.lowering.fuse.seams import seams
 from dynacomp.lowering.passes.kernels import REGISTERED, use_kernels
@@ -39,6 +41,7 @@ from dynacomp.lowering.primitives.translate import Fixed, Lowered, lower
 from dynacomp.lowering.sizes.dims import SymbolicShapeError
 from dynacomp.options import Options
 
+MACHINES = {"gpu": GPU}  # what kernels are planned for, by JAX's platform; else a CPU
 INTERPRETER = "eager"  # the backend's name that leaves a Graph uncompiled: capture alone is tested
 
 
@@ -85,7 +88,7 @@ def compile_graph(graph: Graph, options: Options, places: Collection[Any] = ()) 
         return traced_by_xla(made, f"backend {options.backend.name}: {reason}") if reason else recorded(made)
     spread = elsewhere(places)
     if spread:
-        return placed_by_jax(made, f"an input lies on {spread[0]}")
+        return placed_by_jax(made, spread[0])
     try:
         lowered = lowered_graph(made, options)
     except (SymbolicShapeError, NeverCalled, CompileError):
@@ -106,10 +109,13 @@ def compile_graph(graph: Graph, options: Options, places: Collection[Any] = ()) 
     return traced_by_xla(made, "")
 
 
-def elsewhere(places: Collection[Any]) -> list[Any]:
-    """The shardings that a program of one device does not give its results."""
-    own = {jax.local_devices()[0]}
-    return [p for p in places if p.device_set != own or not isinstance(p, SingleDeviceSharding)]
+def elsewhere(places: Collection[Any]) -> list[str]:
+    """Why a program of one device does not put its results where eager JAX does: an input lies elsewhere, or JAX
+    makes arrays elsewhere."""
+    first, default = jax.local_devices()[0], default_device()
+    apart = [p for p in places if p.device_set != {first} or not isinstance(p, SingleDeviceSharding)]
+    made = [] if default == first else [f"arrays are made on {default}, the default device"]
+    return [*(f"an input lies on {p}" for p in apart), *made]
 
 
 def lowered_graph(made: Compiled, options: Options) -> Lowered:
@@ -250,7 +256,7 @@ def scheduled(made: Compiled, options: Options) -> Schedule:
     assert made.lowered is not None
     if made.schedule is None:
         with counters.timed("schedule"):
-            planned = schedule(made.lowered)
+            planned = schedule(made.lowered, MACHINES.get(jax.default_backend(), CPU))
         if options.verify:
             verify(planned)
         made.schedule = run_passes(KERNELS, planned, made.graph, options)

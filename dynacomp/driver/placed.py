@@ -49,8 +49,8 @@ class PlacedProgram:
 
 def place(x: Any) -> Any:
     """The sharding that a result must have; None where it may live anywhere, as it is not committed to a device.
-    (With one device that makes no difference, so that it gets the very same sharding.)"""
-    fixed = isinstance(x, jax.Array) and (x.committed or len(jax.local_devices()) == 1)
+    (Where there is one device that makes no difference, so that it gets the very same sharding.)"""
+    fixed = isinstance(x, jax.Array) and (x.committed or x.devices() == set(jax.local_devices()))
     return x.sharding if fixed else None
 
 

@@ -54,6 +54,7 @@ from dynacomp.lowering.fuse.items import (
     make_update,
     op_name,
 )
+from dynacomp.lowering.fuse.machine import CPU, Machine
 from dynacomp.lowering.fuse.schedule import ExternStep, KernelStep, Schedule, Step, TemplateStep
 from dynacomp.lowering.fuse.splitting import stages_of
 from dynacomp.lowering.fuse.units import Unit, Units
@@ -67,8 +68,8 @@ from dynacomp.lowering.rules.window import ALL_FOLDS
 class Planner:
     """The steps of one Graph, from its Buffers; `schedule` is the way in."""
 
-    def __init__(self, buffers: Buffers) -> None:
-        self.buffers, self.reader = buffers, buffers.reader
+    def __init__(self, buffers: Buffers, machine: Machine) -> None:
+        self.buffers, self.reader, self.machine = buffers, buffers.reader, machine
         self.units = Units(self.reader)
 
     # units
@@ -140,7 +141,9 @@ class Planner:
 
     def stages_of(self, node: Node, item: Item) -> tuple[Item, ...]:
         """The item, or the two folds that it is better done as."""
-        return stages_of(self.reader, node, ALL_FOLDS[op_name(node)](node), item) if item.kind == "fold" else (item,)
+        if item.kind != "fold":
+            return (item,)
+        return stages_of(self.reader, node, ALL_FOLDS[op_name(node)](node), item, self.machine)
 
     def add_node(self, node: Node, reads: set[str]) -> None:
         parts = (u.name for u in self.buffers.users[node] if op_name(u) == "getitem")
@@ -235,16 +238,16 @@ def with_arrays(graph: Graph) -> Graph:
     return replace(graph, nodes=tuple(made), consts=consts)
 
 
-def schedule(graph: Graph) -> Schedule:
+def schedule(graph: Graph, machine: Machine = CPU) -> Schedule:
     """The Schedule of a primitive Graph whose output is a tuple of Nodes."""
-    return planned(lifted(with_arrays(graph)), inner=False)
+    return planned(lifted(with_arrays(graph)), inner=False, machine=machine)
 
 
-def planned(graph: Graph, carried: Carried = (), inner: bool = True) -> Schedule:
+def planned(graph: Graph, carried: Carried = (), inner: bool = True, machine: Machine = CPU) -> Schedule:
     """The Schedule of a Graph without constants in its bodies (`control.lifted`); of a loop's body, which of
     its inputs and outputs are one array's values before and after a step."""
     buffers = Buffers(without_dead(graph), carried)
-    planner = Planner(buffers)
+    planner = Planner(buffers, machine)
     planner.build()
     steps = planner.steps()
     outputs = [buffers.storage.get(o.name, buffers.views.get(o.name, o.name)) for o in buffers.graph.output]

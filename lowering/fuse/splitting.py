@@ -16,7 +16,8 @@ And folds down columns too few for the lanes of a register (the colours of an im
     after:   part[r, c] = sum(x[48*i + 3*r + c] for i < n)        lanes over all 48
              s[c] = sum(part[r, c] for r < 16)
 
-The blocks depend on sizes alone, never on the number of threads: results are the same on any machine.
+The blocks (64 on CPUs, see `machine`) depend on sizes alone, never on the number of threads: results are the same on
+any CPU.
 Summing by blocks also makes float sums more exact.
 """
 
@@ -29,21 +30,23 @@ import sympy
 
 from dynacomp.capture.graph.graph import Node
 from dynacomp.lowering.fuse.items import Item, make_fold_item
+from dynacomp.lowering.fuse.machine import Machine
 from dynacomp.lowering.kernel_ir.loops import Expr
 from dynacomp.lowering.rules.reader import Point, Reader, shape_of
 from dynacomp.lowering.rules.reduce import Fold
 from dynacomp.lowering.sizes.indexing import FloorDiv, coefficient, flat, hint, total
 
-BIG_FOLD, BLOCKS = 1 << 17, 64
-ENOUGH_LANES, ENOUGH_ROWS = 1024, 8
 SHORT, MANY, WIDE = 32, 16, 64
+ENOUGH_ROWS = 8
 
 
-def worth_splitting(item: Item) -> bool:
-    """A fold over much, into too few results to spread over threads (argmax keeps its order)."""
-    if item.kind != "fold" or item.fold is None or item.fold.position is not None or item.work < BIG_FOLD:
-        return False
-    return total(item.shape) < (ENOUGH_LANES if item.lanes else ENOUGH_ROWS)
+def blocks_of(item: Item, machine: Machine) -> int:
+    """Into how many parts a fold is divided: one over much, into too few results to spread over what runs at once
+    (argmax keeps its order); 0 for any other."""
+    if item.kind != "fold" or item.fold is None or item.fold.position is not None or item.work < machine.big_fold:
+        return 0
+    enough, blocks = (machine.lanes, machine.lane_blocks) if item.lanes else (machine.rows, machine.row_blocks)
+    return blocks if total(item.shape) < enough else 0
 
 
 @dataclass(frozen=True)
@@ -59,31 +62,33 @@ class Folded:
         return make_fold_item(reader, self.name, self.shape, self.dtype, self.fold)
 
 
-def stages_of(reader: Reader, node: Node, fold: Fold, item: Item) -> tuple[Item, ...]:
+def stages_of(reader: Reader, node: Node, fold: Fold, item: Item, machine: Machine) -> tuple[Item, ...]:
     """The item of a fold, or the folds that it is better done as."""
     whole = Folded(node.name, shape_of(node), node.aval.dtype, fold)
     if (short := short_rows(item)) is not None:
         return split_rows(reader, whole, short)
     if rows := few_columns(item):
         part = wider(reader, whole, rows)
-        return (*_in_blocks(reader, part, part.item(reader)), _combine(reader, whole, part.name, part.shape, -2))
-    return _in_blocks(reader, whole, item)
+        stages = _in_blocks(reader, part, part.item(reader), machine)
+        return (*stages, _combine(reader, whole, part.name, part.shape, -2))
+    return _in_blocks(reader, whole, item, machine)
 
 
-def _in_blocks(reader: Reader, whole: Folded, item: Item) -> tuple[Item, ...]:
-    return (split_fold(reader, whole) if worth_splitting(item) else None) or (item,)
+def _in_blocks(reader: Reader, whole: Folded, item: Item, machine: Machine) -> tuple[Item, ...]:
+    blocks = blocks_of(item, machine)
+    return (split_fold(reader, whole, blocks) if blocks else None) or (item,)
 
 
-def split_fold(reader: Reader, whole: Folded) -> tuple[Item, Item] | None:
+def split_fold(reader: Reader, whole: Folded, blocks: int) -> tuple[Item, Item] | None:
     """(partial results, their fold), or None where no dimension is long enough."""
     fold = whole.fold
     sizes = [hint(n) for n in fold.extents]  # the outermost that suffices: a block is one piece of memory
-    cut = next((k for k, n in enumerate(sizes) if n >= BLOCKS), sizes.index(max(sizes)))
+    cut = next((k for k, n in enumerate(sizes) if n >= blocks), sizes.index(max(sizes)))
     extent = fold.extents[cut]
     if sizes[cut] < 16:
         return None
-    block = FloorDiv(extent + BLOCKS - 1, sympy.Integer(BLOCKS))
-    count = FloorDiv(extent + block - 1, block) if extent.is_Integer else sympy.Integer(BLOCKS)
+    block = FloorDiv(extent + blocks - 1, sympy.Integer(blocks))
+    count = FloorDiv(extent + block - 1, block) if extent.is_Integer else sympy.Integer(blocks)
     part = _partial(reader, whole, cut, block, count)
     return part, _combine(reader, whole, part.name, part.shape, 0)
 

@@ -63,6 +63,7 @@ class Found:
     fill: float = -math.inf
     queries: Seen | None = None
     keys: Seen | None = None
+    precision: Any = None
     batch: tuple[Any, ...] = ()
 
 
@@ -99,12 +100,14 @@ def is_closed(found: Found, users: dict[Node, list[Node]]) -> bool:
 
 
 def applies(found: Found) -> bool:
-    """Whether the kernel takes it, and is worth it: operands of one dtype, few batch dimensions, and enough scores
-    that not having them in memory counts."""
+    """Whether the kernel takes it, and is worth it: operands of one dtype, products of one precision, few batch
+    dimensions, and enough scores that not having them in memory counts."""
     assert found.queries and found.keys
     operands = (found.queries.node, found.keys.node, found.values.node, found.product)
     dtypes = {str(n.aval.dtype) for n in operands}
     columns = [total(n.aval.shape[-1:]) for n in operands]
+    if found.precision != found.product.kwargs.get("precision"):
+        return False
     rows = found.weights.sizes
     return (len(dtypes) == 1 and dtypes <= set(DTYPES) and len(found.batch) <= 2 and max(columns) <= MOST_DEPTH
             and is_worth(total([rows.get(lab, 1) for lab in found.batch]), total([rows.get("q", 1)]),
@@ -286,6 +289,7 @@ def _first_product(seen: Seen, found: Found) -> bool:
         return False
     found.keys, found.queries = sides[with_key.index(True)], sides[with_key.index(False)]
     found.batch = tuple(lab for lab in outs[:len(batch[0])] if lab is not None)
+    found.precision = node.kwargs.get("precision")
     return True
 
 
@@ -346,7 +350,8 @@ def written(builder: Builder, found: Found, causal: bool, new: Any) -> Node:
     if bias is not None:
         args.append(build.arranged(bias, (*rows, found.key), {bias.node: bias.node}))
     shape = (*args[0].aval.shape[:3], args[2].aval.shape[3])
-    params = {"scale": found.scale, "causal": causal}
+    asked = {} if found.precision is None else {"precision": found.precision}
+    params = {"scale": found.scale, "causal": causal, **asked}
     aval = Aval(shape, found.product.aval.dtype)
     whole = builder.call(ATTENTION, tuple(args), params, (aval,), found.product.where)
     result = build.first(whole, aval)

@@ -46,6 +46,14 @@ def _algorithm(eqn: Any) -> Any:
     return asked if isinstance(asked, lax.DotAlgorithm) else None
 
 
+def _precision(eqn: Any, x: Any) -> Any:
+    """That of a product of converted operands: what an algorithm asks of them is done by the conversion, and then each
+    product is exact, which a GPU need not make those of float32."""
+    if _algorithm(eqn) is None:
+        return eqn.params["precision"]
+    return (lax.Precision.HIGHEST,) * 2 if x.dtype == np.float32 else None
+
+
 def needs_conversion(eqn: Any) -> bool:
     """Do kernels of ours need other operands than these?"""
     left, right, out = _dtypes(eqn)
@@ -108,14 +116,14 @@ def _dot(eqn: Any) -> Callable[[Any, Any], Any]:
     dims = eqn.params["dimension_numbers"]
     if is_single(eqn):
         return _converted(eqn, lambda x, y, dtype: _single(x, y, dims, dtype))
-    return _converted(eqn, lambda x, y, dtype: lax.dot_general(x, y, dims, preferred_element_type=dtype))
+    return _converted(eqn, lambda x, y, dtype: lax.dot_general(x, y, dims, _precision(eqn, x), dtype))
 
 
 def _convolution(eqn: Any) -> Callable[[Any, Any], Any]:
     fixed = {k: v for k, v in eqn.params.items() if k not in ("precision", "preferred_element_type")}
 
     def product(x: Any, y: Any, dtype: Any) -> Any:
-        return eqn.primitive.bind(x, y, precision=None, preferred_element_type=np.dtype(dtype), **fixed)
+        return eqn.primitive.bind(x, y, precision=_precision(eqn, x), preferred_element_type=np.dtype(dtype), **fixed)
 
     return _converted(eqn, product)
 

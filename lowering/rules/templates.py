@@ -153,7 +153,13 @@ def _matmul_params(node: Node, a: Strides, b: Strides) -> dict[str, Any]:
     left, right = shape_of(dot.left), shape_of(dot.right)
     batch, m, k = (product(tuple(left[d] for d in dims)) for dims in dot.left_dims)
     n = product(tuple(right[d] for d in dot.right_dims[2]))
-    return {"batch": batch, "m": m, "n": n, "k": k, "a_strides": a, "b_strides": b}
+    return {"batch": batch, "m": m, "n": n, "k": k, "a_strides": a, "b_strides": b, **_precision(node)}
+
+
+def _precision(node: Node) -> dict[str, Any]:
+    """The precision of each operand that a product is asked for, by name: a matter of GPUs and TPUs."""
+    asked = node.kwargs.get("precision")
+    return {"precision": tuple(p.name for p in asked)} if isinstance(asked, tuple) else {}
 
 
 def _conv_operands(node: Node) -> tuple[tuple[Node, Groups], ...]:
@@ -183,6 +189,7 @@ def _conv_params(node: Node, lhs: Strides, rhs: Strides) -> dict[str, Any]:
         "lhs_strides": lhs,
         "rhs_strides": rhs,
         "out_strides": tuple(steps[d] for d in dims.out_spec),
+        **_precision(node),
     }
 
 
@@ -215,7 +222,7 @@ def _attention_params(node: Node, q: Strides, k: Strides, v: Strides, *bias: Str
     return {"batch": batch, "heads": heads, "queries": queries, "keys": keys, "depth": depth, "width": width,
             "q_strides": q, "k_strides": k, "v_strides": v, "out_strides": out,
             "scale": node.kwargs["scale"], "causal": node.kwargs["causal"],
-            **({"bias_strides": bias[0]} if bias else {})}
+            **({"bias_strides": bias[0]} if bias else {}), **_precision(node)}
 
 
 def why_not_top_k(node: Node) -> str | None:

@@ -2,39 +2,20 @@
 
 from __future__ import annotations
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 pytest.importorskip("triton")
 
-from dynacomp.codegen.triton.call import index_type, launch_call, matmul_call, power
+from dynacomp.codegen.triton.call import index_type, launch_call, power
 from dynacomp.codegen.triton.source import triton_launches
-from dynacomp.lowering.kernel_ir.scalars import BFLOAT16
+from dynacomp.codegen.triton.steps import plan
+from dynacomp.lowering.fuse.fusion import schedule
+from dynacomp.lowering.primitives.translate import lower_function
 
 from .triton_kit import doubled
-
-
-@pytest.mark.parametrize(
-    ("dtypes", "cores"),
-    [
-        (("float32",) * 3, True),
-        (("float16",) * 3, True),
-        (("int8", "int8", "int32"), True),
-        (("int32",) * 3, False),
-        (("float64",) * 3, False),
-    ],
-)
-def test_products_choose_tensor_cores(dtypes: tuple[str, ...], cores: bool) -> None:
-    params = {"batch": 2, "m": 33, "n": 20, "k": 7, "a_strides": (231, 7, 1), "b_strides": (140, 20, 1)}
-    call = matmul_call("", params, ("a", "b", "out"), tuple(map(np.dtype, dtypes)), {})
-    assert call.constants["CORES"] is cores
-    assert call.grid == 2 * -(-33 // call.constants["BM"]) * -(-20 // call.constants["BN"])
-
-
-def test_products_of_unlike_kinds_are_refused() -> None:
-    params = {"batch": 1, "m": 1, "n": 1, "k": 1, "a_strides": (1, 1, 1), "b_strides": (1, 1, 1)}
-    with pytest.raises(ValueError, match="takes no product of float32 and int32"):
-        matmul_call("", params, ("a", "b", "out"), (np.dtype(np.float32), np.dtype(np.int32), BFLOAT16), {})
 
 
 def test_powers_of_two() -> None:
@@ -55,3 +36,13 @@ def test_a_launch_at_a_size(n: int, rows: int, grid: int) -> None:
     assert (call.constants["R"], call.constants["C"], call.grid) == (rows, 1, grid)
     assert call.scalars == {"n": n} and call.writes == {"out"} and not call.scratch
     assert call.buffers == {"x": ((n,), np.float32), "out": ((n,), np.float32)}
+
+
+@pytest.mark.parametrize(("width", "whole"), [(33, True), (9000, True), (20000, False)])
+def test_a_row_that_fits_a_tile_is_read_at_once(width: int, whole: bool) -> None:
+    x = jnp.zeros((16, width))
+    planned = plan(schedule(lower_function(jax.nn.softmax, x)), False)
+    launch = next(iter(planned.launches.values()))[0]
+    call = launch_call(launch, planned.source, {})
+    assert call.function == (launch.whole if whole else launch.name) and bool(call.scratch) is not whole
+    assert call.warps == {33: 4, 9000: 16, 20000: 8}[width]

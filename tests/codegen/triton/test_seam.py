@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 from dynacomp.codegen.triton.seam import SEAMS, in_order, strided
 from dynacomp.kernels.templates import TEMPLATES
+from dynacomp.lowering.fuse.fusion import schedule
+from dynacomp.lowering.fuse.schedule import TemplateStep
+from dynacomp.lowering.passes.pipeline import optimise
+from dynacomp.lowering.primitives.translate import lower_function
 
 F32 = np.dtype(np.float32)
 
@@ -68,7 +75,9 @@ ATTENTION = {
     "v_strides": (60, 4, 12, 1),
     "out_strides": (60, 4, 12, 1),
 }
+PRODUCT = {"batch": 2, "m": 3, "n": 4, "k": 5, "a_strides": (15, 1, 3), "b_strides": (0, 4, 1)}
 CASES = {
+    "matmul": (PRODUCT, (values(2, 5, 3), values(5, 4))),
     "conv": (CONV, (values(2, 7, 8, 4), values(3, 2, 2, 6))),
     "sort": ({"dimension": 1, "num_keys": 1, "shapes": ((4, 9), (4, 9))}, (values(4, 9), values(4, 9) * 2)),
     "top_k": ({"rows": 4, "n": 9, "k": 3}, (values(4, 9),)),
@@ -83,3 +92,41 @@ def test_seam_is_the_template(name: str) -> None:
     found = SEAMS[name](params, dtypes, *map(jnp.asarray, operands))
     for f, w in zip(found, TEMPLATES[name].reference(params, *operands)):
         np.testing.assert_allclose(np.ravel(f), np.ravel(w), rtol=1e-5, atol=1e-5)
+
+
+def asked(fn: Any, *shapes: tuple[int, ...]) -> set[str]:
+    """The precisions in the products that a Triton Program leaves to XLA."""
+    args = [jnp.ones(shape) for shape in shapes]
+    planned = schedule(optimise(lower_function(fn, *args)))
+    [step] = [s for s in planned.steps if isinstance(s, TemplateStep)]
+    operands = [jnp.zeros(planned.buffers[n].shape) for n in step.operands]
+    dtypes = [F32] * (len(operands) + 1)
+    made = jax.make_jaxpr(lambda *x: SEAMS[step.template](step.params, dtypes, *x))(*operands)
+    return set(re.findall(r"precision=(\S+)", str(made)))
+
+
+def test_products_are_as_precise_as_the_program_asks() -> None:
+    x, y = (40, 50), (50, 60)
+    assert asked(lambda x, y: x @ y, x, y) == set()
+    assert asked(lambda x, y: jnp.dot(x, y, precision="highest"), x, y) == {"(Precision.HIGHEST,"}
+    exact = lax.DotAlgorithmPreset.F32_F32_F32
+    assert asked(lambda x, y: lax.dot(x, y, precision=exact), x, y) == {"(Precision.HIGHEST,"}
+    image, window = (2, 9, 9, 4), (3, 3, 4, 5)
+    assert asked(lambda x, w: lax.conv_general_dilated(x, w, (1, 1), "SAME", precision="high",
+                                                       dimension_numbers=("NHWC", "HWIO", "NHWC")),
+                 image, window) == {"(Precision.HIGH,"}
+
+
+def attention(first: Any, last: Any) -> Any:
+    def fn(q: Any, k: Any, v: Any) -> Any:
+        weights = jax.nn.softmax(jnp.einsum("bhqd,bhkd->bhqk", q, k, precision=first))
+        return jnp.einsum("bhqk,bhkd->bhqd", weights, v, precision=last)
+    return fn
+
+
+def test_attention_is_one_where_its_products_are_alike() -> None:
+    shapes = [(2, 4, 64, 16)] * 3
+    assert asked(attention(None, None), *shapes) == set()
+    assert asked(attention("highest", "highest"), *shapes) == {"(Precision.HIGHEST,"}
+    mixed = optimise(lower_function(attention("highest", None), *(jnp.ones(s) for s in shapes)))
+    assert [n.target.name for n in mixed.calls if "dot" in str(n.target)].count("dot_general") == 2

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 pytest.importorskip("triton")
 
+from dynacomp.codegen.backends import BACKENDS
+from dynacomp.codegen.triton.aot import compile_launch
 from dynacomp.codegen.triton.index import print_index
-from dynacomp.codegen.triton.source import triton_launches
+from dynacomp.codegen.triton.modules import jit_functions
+from dynacomp.codegen.triton.source import HEADER, triton_launches
+from dynacomp.lowering.fuse.fusion import schedule
 from dynacomp.lowering.kernel_ir.loops import (
     Acc,
     Apply,
@@ -22,6 +31,7 @@ from dynacomp.lowering.kernel_ir.loops import (
     Scan,
     Store,
 )
+from dynacomp.lowering.primitives.translate import lower_function
 from dynacomp.lowering.sizes.indexing import FloorDiv, FloorMod
 from dynacomp.lowering.sizes.symbols import size, symbol
 
@@ -235,6 +245,78 @@ def test_sibling_loops_may_share_a_variable() -> None:
     run_kernel(kernel, arrays, {"n": 3, "d": 5})
     assert (arrays["out"] == 1).all() and (arrays["at"] == 2).all()
     assert compile_kernel(kernel, "sm_90")
+
+
+def test_a_variable_of_three_loops_in_a_row() -> None:
+    """A plain loop, a tiled one, and a tiled one again: the third may not take the name of the first."""
+    here = D * I0 + I1
+    row = tuple(Loop(I1, D, (Store("out", here, Apply("add", (Load("out", here, F32), Const(v, F32)), F32)),),
+                     vector=vector) for v, vector in ((1.0, False), (2.0, True), (4.0, True)))
+    kernel = Kernel("thrice", (), (OUT,), (Loop(I0, N, row, parallel=True),), (N, D))
+    arrays = {"out": np.zeros((3, 5), np.float32)}
+    run_kernel(kernel, arrays, {"n": 3, "d": 5})
+    assert (arrays["out"] == 7).all()
+    assert compile_kernel(kernel, "sm_90")
+
+
+def test_rows_that_fit_a_tile_stay_in_registers() -> None:
+    (launch,) = triton_launches(softmax())
+    whole = launch.source[launch.source.index("def softmax_whole"):]
+    assert launch.held == {"e"} and "e_ptr" not in whole and "for " not in whole and "barrier" not in whole
+    kept = replace(launch, buffers=tuple(b for b in launch.buffers if b.name not in launch.held))
+    binary = compile_launch(kept, jit_functions(f"{HEADER}\n{launch.source}")["softmax_whole"], "sm_90", 4, 64)
+    assert binary.asm["ptx"].count("ld.global") < 4  # a row is read once
+    program = BACKENDS["triton"].compile(*_scheduled(jax.nn.softmax, values(5, 37)), {})
+    found, x = program(jnp.asarray(values(5, 37)))[0], values(5, 37)
+    np.testing.assert_allclose(found, np.exp(x) / np.exp(x).sum(1, keepdims=True), rtol=1e-6)
+
+
+def _scheduled(fn: Any, *args: Any) -> tuple[Any, Any]:
+    graph = lower_function(fn, *args)
+    return graph, schedule(graph)
+
+
+def column_sums() -> Kernel:
+    fold = Loop(I1, N, (), (Acc("s", "sum", Load("x", D * I1 + I0, F32), F32),))
+    body = (Loop(I0, D, (fold, Store("sums", I0, Ref("s", F32))), parallel=True, vector=True),)
+    return Kernel("column_sums", (X,), (Buffer("sums", (D,), F32),), body, (N, D))
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_folds_down_columns_take_rows_side_by_side(exact: bool) -> None:
+    (launch,) = triton_launches(column_sums(), exact)
+    assert launch.flat is exact and launch.strided is not exact and launch.lanes == D
+    arrays = {"x": values(37, 11), "sums": np.zeros(11, np.float32)}
+    run_kernel(column_sums(), arrays, {"n": 37, "d": 11}, lanes=4, exact=exact)
+    np.testing.assert_allclose(arrays["sums"], arrays["x"].sum(0), rtol=1e-5)
+
+
+def test_what_only_adds_to_memory_is_spread_over_lanes() -> None:
+    """Rows of a gradient that are added where indices say; the index is read by each lane."""
+    place = D * symbol("t") + I1
+    inner = (Let("t", Load("index", I0, I32)), Store("out", place, Load("x", D * I0 + I1, F32), mode="add"))
+    body = (Loop(I1, D, (Loop(I0, N, inner),), parallel=True, vector=True),)
+    kernel = Kernel("rows", (X, Buffer("index", (N,), I32)), (OUT,), body, (N, D))
+    (launch,) = triton_launches(kernel)
+    assert launch.lanes == N * D and launch.flat and "for " not in launch.source
+    index = np.array([2, 0, 2, 1, 2], np.int32)
+    arrays = {"index": index, "x": values(5, 3), "out": values(5, 3, seed=1)}
+    wanted = arrays["out"].copy()
+    np.add.at(wanted, index, arrays["x"])
+    run_kernel(kernel, arrays, {"n": 5, "d": 3}, lanes=4)
+    np.testing.assert_allclose(arrays["out"], wanted, rtol=1e-6)
+    assert triton_launches(kernel, exact=True)[0].lanes == 1
+
+
+def test_lets_between_parallel_loops_are_every_lanes_own() -> None:
+    body = (Loop(I0, N, (Let("t", Load("x", D * I0, F32)),
+                         Loop(I1, D, (Store("out", D * I0 + I1, Ref("t", F32)),), parallel=True, vector=True)),
+                 parallel=True),)
+    kernel = Kernel("spread", (X,), (OUT,), body, (N, D))
+    assert triton_launches(kernel)[0].lanes == N * D
+    arrays = {"x": values(4, 7), "out": np.zeros((4, 7), np.float32)}
+    run_kernel(kernel, arrays, {"n": 4, "d": 7}, lanes=8)
+    np.testing.assert_array_equal(arrays["out"], np.repeat(arrays["x"][:, :1], 7, 1))
 
 
 def test_index_text() -> None:

@@ -24,6 +24,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "softmax": (jax.nn.softmax, (X,)),
     "matmul": (lambda x, y: jax.nn.gelu(x @ y).sum(), (X, Y)),
     "scatter": (lambda x: x.at[jnp.array([1, 2, 1])].add(1.0), (X,)),
+    "spectrum": (lambda x: jnp.fft.ifft(2 * jnp.fft.fft(x)).real, (X,)),
     "sort": (lambda x: jnp.sort(x * 2, 1), (X,)),
 }
 

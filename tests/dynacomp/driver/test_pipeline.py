@@ -114,3 +114,10 @@ def test_a_cache_folder_that_cannot_be_used_is_told_once(tmp_path, caplog):
             np.testing.assert_allclose(dynacomp.jit(f, options={"cache_dir": folder})(X), f(X), rtol=1e-6)
     (notice,) = dynacomp.notices.told()
     assert "cannot be used" in notice.reason and [r.getMessage() for r in caplog.records] == [str(notice)]
+
+
+def test_arrays_that_jax_makes_elsewhere_are_left_to_it(monkeypatch, caplog):
+    """Where the default device is another one, so are the results of a program without inputs."""
+    assert pipeline.elsewhere([]) == []
+    monkeypatch.setattr(pipeline, "default_device", lambda: "cpu:1")
+    check(caplog, "arrays are made on cpu:1, the default device; XLA compiles the region")

@@ -9,6 +9,7 @@ import pytest
 
 import dynacomp
 from dynacomp.lowering.fuse.fusion import schedule
+from dynacomp.lowering.fuse.machine import GPU
 from dynacomp.lowering.interpret import schedules
 from dynacomp.lowering.kernel_ir.printer import text
 from dynacomp.lowering.passes.pipeline import optimise
@@ -46,3 +47,15 @@ def test_lanes_go_over_rows_of_columns():
     for rows, lanes in ((128, 48), (67, 3)):
         kernel = lowered(lambda x: x.sum(1), jnp.ones((6, rows, 3), jnp.uint8)).steps[0].kernel
         assert re.search(f"vector i. < {lanes}:", text(kernel)), text(kernel)
+
+
+@pytest.mark.parametrize(("fn", "parts"), [(lambda x: x.sum(), "1024"), (lambda x: x.max(0), "32"),
+                                           (lambda x: x.sum(1), None)], ids=["all", "columns", "rows"])
+def test_a_gpu_takes_more_parts(fn, parts):
+    x = (jnp.arange(2048.0 * 300).reshape(2048, 300) % 37) / 8
+    graph = lower_function(fn, x)
+    planned = schedule(graph, GPU)
+    sizes = {str(b.shape[0]) for n, b in planned.buffers.items() if n.endswith("_part")}
+    assert sizes == ({parts} if parts else set())
+    (got,) = schedules.run(planned, (np.asarray(x),), {})
+    np.testing.assert_allclose(got, fn(x), rtol=2e-5)
