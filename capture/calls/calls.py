@@ -335,6 +335,7 @@ def _identity(obj: Any) -> Any:
 
 
 def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """A callable that exists, by what is known of it or of functions like it, else by what its class does."""
     if is_open(fn) and _is_plain_function(peek(fn)):
         return inline(cap, as_function(cap, fn), args, kwargs)
     anew = made_anew.by_structure(cap, fn)
@@ -342,20 +343,21 @@ def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value])
         return jitted.called(cap, peek(fn), anew, args, kwargs)
     if library_reads.hosted_by_content(cap, fn):
         fn = Const(peek(fn))
+    return _by_rule(cap, fn, args, kwargs) or _by_class(cap, fn, args, kwargs)
+
+
+def _by_rule(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+    """What a rule for this very callable says; None where there is none."""
     obj = fn.value
     entered = cap.known.entered.get(id(obj))
     if entered is not None:
         return inline(cap, entered, args, kwargs)
     told = USER_RULES.get(obj)
     if told is not None:
-        return told(cap, obj, args, kwargs)
+        return told(cap, obj, args, kwargs)  # type: ignore[no-any-return]
     found = host_functions.call(cap, obj, args, kwargs) or graph_scalars.of_rounds(obj, args, kwargs)
     if found is None and ndarrays.is_numpy_function(obj):
-        found = ndarrays.call(cap, obj, args, kwargs)
-        asking = ndarrays.asking(obj) if found is None and args and ndarrays.is_jax_array(args[0]) else None
-        if asking is not None:
-            return inline(cap, as_function(cap, Const(asking)), args, kwargs)
-        found = found or later.call(cap, obj, args, kwargs)
+        found = _by_numpy(cap, obj, args, kwargs)
     if found is not None:
         return found
     row = BUILTINS.get(_identity(obj))
@@ -367,9 +369,24 @@ def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value])
     if is_entered(cap, obj):
         return enter(cap, obj, args, kwargs, _run_library)
     if type(obj) in BY_TYPE:
-        return BY_TYPE[type(obj)](cap, fn, *args, **kwargs)
+        return BY_TYPE[type(obj)](cap, fn, *args, **kwargs)  # type: ignore[no-any-return]
     if isinstance(obj, types.FunctionType) and obj.__code__ in OPENED:
-        return OPENED[obj.__code__](cap, fn, args, kwargs)
+        return OPENED[obj.__code__](cap, fn, args, kwargs)  # type: ignore[no-any-return]
+    return None
+
+
+def _by_numpy(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+    """A function of NumPy: computed while capturing, asked of the array of JAX that it is given, or made later."""
+    found = ndarrays.call(cap, obj, args, kwargs)
+    asking = ndarrays.asking(obj) if found is None and args and ndarrays.is_jax_array(args[0]) else None
+    if asking is not None:
+        return inline(cap, as_function(cap, Const(asking)), args, kwargs)
+    return found or later.call(cap, obj, args, kwargs)
+
+
+def _by_class(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """What objects of its class do when they are called."""
+    obj = fn.value
     if isinstance(obj, types.FunctionType):
         return _real_function(cap, fn, args, kwargs)
     if isinstance(obj, type):
@@ -379,8 +396,7 @@ def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value])
         return jitted.called(cap, obj, inner, args, kwargs)
     if is_library(obj):
         return library_call(cap, obj, args, kwargs)
-    if isinstance(obj, (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
-                        types.ClassMethodDescriptorType, types.MethodWrapperType)):
+    if isinstance(obj, C_FUNCTIONS):
         return _c_function(cap, obj, args, kwargs)
     if module_name(type(obj)) == "numpy":
         return fold_call(cap, obj, args, kwargs)
@@ -390,6 +406,10 @@ def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value])
     if isinstance(obj, types.MethodType):
         return call(cap, from_python(cap, obj), args, kwargs)
     raise Break("call", f"{module_name(type(obj))}.{type(obj).__qualname__} object")
+
+
+C_FUNCTIONS = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
+               types.ClassMethodDescriptorType, types.MethodWrapperType)
 
 
 def _run_library(cap: Capture, fn: types.FunctionType, args: list[Value], kwargs: dict[str, Value]) -> Value:

@@ -163,14 +163,53 @@ def _needs_values(cap: Capture, fn: Any, error: Exception) -> Break:
     return Break("concrete", f"{label(fn)} needs concrete values ({type(error).__name__})")
 
 
+@dataclass(eq=False)
+class Trace:
+    """One run of a call on tracers: what it has made there, and where in the Graph that comes from."""
+
+    jaxpr: Any = None
+    made: Any = None
+    tree: Any = None
+    leaves: list[Any] = field(default_factory=list)
+    origins: list[Any] = field(default_factory=list)  # the Nodes that leaves are as they came in; None for others
+    handed: Any = None
+    passes: bool = False  # whether an object stands among the arguments that a transformation has passed
+
+
 def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: int) -> Outcome:
     """Runs the call on tracers; exceptions of the call become the program's. `since`: the step of its arguments."""
+    seen = _on_nodes(cap, fn, args, kwargs)
+    tells = may_tell(cap, fn, seen.jaxpr)
+    endless, elsewhere = may_not_end(seen.jaxpr.jaxpr), puts_elsewhere(seen.jaxpr.jaxpr)
+    if cap.graph.checks and endless:
+        cap.ask_at_once()
+    cap.libraries.placed = cap.libraries.placed or elsewhere
+    _refuse_trace(fn, (args, kwargs), seen)
+    avals, deep = iter(seen.jaxpr.out_avals), iter(depends(seen.jaxpr.jaxpr))
+    reached = [_is_array(x) and next(deep) for x in seen.leaves]
+    leaves = [_result_leaf(next(avals)) if _is_array(x) else x for x in seen.leaves]
+    leaves = with_numbers(cap, fn, (args, kwargs), seen.tree, leaves, seen.origins, reached, since)
+    leaves = with_arrays(cap, fn, (args, kwargs), leaves, seen.origins)
+    try:
+        result = _put_together(seen.tree, leaves)
+    except Break:
+        if not isinstance(fn, type) or tells:
+            raise
+        return Outcome(seen.made, seen.tree, leaves, seen.origins, whole=False)
+    _order_keys(seen.made, result)
+    back = handed_back(seen.made, result, seen.handed)
+    alone = not (seen.jaxpr.effects or tells or endless or elsewhere or back or seen.passes)
+    return Outcome(result, seen.tree, leaves, seen.origins, tells, same=back, alone=alone)
+
+
+def _on_nodes(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> Trace:
+    """The call with a tracer for each Node among its arguments."""
     every = list(dict.fromkeys(leaf_nodes((args, kwargs))))
     passed = {n: passed_object(cap, n) for n in every if isinstance(n.aval.dtype, type)}
     nodes = [n for n in every if n not in passed]
-    seen: dict[str, Any] = {}
     known = cap.numbers.scalar_nodes
     numbers = {known[v.source]: v for _, v in cap.numbers.scalar_reads if v.source in known}
+    seen = Trace(passes=bool(passed))
 
     def run(*tracers: Any) -> list[Any]:
         cap.libraries.traces.append(trace_ctx.trace)
@@ -185,41 +224,26 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: 
 
     def within(*tracers: Any) -> list[Any]:
         given = rebuild((args, kwargs), {**passed, **dict(zip(nodes, tracers))})
-        seen["made"] = _on_objects(cap, fn, (args, kwargs), given)
-        seen["handed"] = handed(cap, cap.libraries.arguments[-1], given)
-        seen["leaves"], seen["tree"] = jax.tree.flatten(seen["made"])
-        _refuse_results(fn, seen["made"], seen["leaves"])
-        seen["origins"] = [cap.libraries.stands.get(id(x), (x, None))[1] for x in seen["leaves"]]
-        return [x for x in seen["leaves"] if _is_array(x)]
+        seen.made = _on_objects(cap, fn, (args, kwargs), given)
+        seen.handed = handed(cap, cap.libraries.arguments[-1], given)
+        seen.leaves, seen.tree = jax.tree.flatten(seen.made)
+        _refuse_results(fn, seen.made, seen.leaves)
+        seen.origins = [cap.libraries.stands.get(id(x), (x, None))[1] for x in seen.leaves]
+        return [x for x in seen.leaves if _is_array(x)]
 
-    jaxpr = _traced(cap, fn, run, nodes)
-    hold_narrowed(cap, jaxpr, nodes, label(fn))
-    tells = may_tell(cap, fn, jaxpr)
-    endless, elsewhere = may_not_end(jaxpr.jaxpr), puts_elsewhere(jaxpr.jaxpr)
-    if cap.graph.checks and endless:
-        cap.ask_at_once()
-    cap.libraries.placed = cap.libraries.placed or elsewhere
-    if calls_back(jaxpr.jaxpr) and not all(s.ways for s in standins_in((args, kwargs))):
+    seen.jaxpr = _traced(cap, fn, run, nodes)
+    hold_narrowed(cap, seen.jaxpr, nodes, label(fn))
+    return seen
+
+
+def _refuse_trace(fn: Any, lowered: Any, seen: Trace) -> None:
+    """Break for what runs Python when the Graph runs, or shows that there were tracers."""
+    if calls_back(seen.jaxpr.jaxpr) and not all(s.ways for s in standins_in(lowered)):
         raise Break("call", f"{label(fn)} calls back into Python")
-    if any(map(_is_written_in_python, jaxpr.eqns)):
+    if any(map(_is_written_in_python, seen.jaxpr.eqns)):
         raise Break("call", f"{label(fn)} uses a primitive whose evaluation is the program's")
-    if any(isinstance(x, str) and "Tracer" in x for x in seen["leaves"]):
+    if any(isinstance(x, str) and "Tracer" in x for x in seen.leaves):
         raise Break("leaves", f"{label(fn)} makes a text of an array")
-    avals, deep = iter(jaxpr.out_avals), iter(depends(jaxpr.jaxpr))
-    reached = [_is_array(x) and next(deep) for x in seen["leaves"]]
-    leaves = [_result_leaf(next(avals)) if _is_array(x) else x for x in seen["leaves"]]
-    leaves = with_numbers(cap, fn, (args, kwargs), seen["tree"], leaves, seen["origins"], reached, since)
-    leaves = with_arrays(cap, fn, (args, kwargs), leaves, seen["origins"])
-    try:
-        result = _put_together(seen["tree"], leaves)
-    except Break:
-        if not isinstance(fn, type) or tells:
-            raise
-        return Outcome(seen["made"], seen["tree"], leaves, seen["origins"], whole=False)
-    _order_keys(seen["made"], result)
-    back = handed_back(seen["made"], result, seen["handed"])
-    alone = not (jaxpr.effects or tells or endless or elsewhere or back or passed)
-    return Outcome(result, seen["tree"], leaves, seen["origins"], tells, same=back, alone=alone)
 
 
 def _refuse_results(fn: Any, made: Any, leaves: list[Any]) -> None:

@@ -15,6 +15,7 @@ their stand-ins (`subgraphs.Standin`) with tracers, and these run the symbolic m
 from __future__ import annotations
 
 import operator
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -103,69 +104,93 @@ def _lowered(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value])
         raise
 
 
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A call that JAX has traced: its arguments as Values and as they may stand in the Graph, and what came of it."""
+
+    fn: Any
+    args: list[Value]
+    kwargs: dict[str, Value]
+    lowered: tuple
+    outcome: Outcome
+    name: str | None
+
+    def made(self, real: Any = None, fixed: bool = False) -> LibraryV:
+        """The result as an object whose node is made when something consumes it."""
+        return LibraryV(self.fn, tuple(self.args), self.kwargs, real=real, fixed=fixed)
+
+
 def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value] | None = None,
                  name: str | None = None) -> Value:
     """The Value of `fn(*args, **kwargs)`, `fn` being pure; raises Raised as the call would."""
     refuse(cap, (*args, *(kwargs or {}).values()), label(fn))
-    if continues_trace(fn):
-        raise Break("tracer", f"{label(fn)} goes on with a trace that runs the caller")
     if registers_once(fn) and all(map(is_const, args)) and not kwargs:
         return Const(fn(*(a.value for a in args)))  # type: ignore[attr-defined]
-    if has_effect(_called(fn, args)) or decorates(fn, [peek(a) for a in of_class(Const, args)]):
-        raise Break("effect", f"{label(fn)} changes more than its result")
-    if fn is jax.closure_convert:  # what it hands back depends on which arrays are tracers
-        raise Break("call", f"{label(fn)} asks which arrays JAX traces")
-    values = spelled(cap, fn, list(args), dict(kwargs or {}))
-    if judges(fn) and any(holds_numpy(cap, v) for v in (*values[0], *values[1].values())):
+    _refuse_function(fn, args)
+    args, kwargs = spelled(cap, fn, list(args), dict(kwargs or {}))
+    if judges(fn) and any(holds_numpy(cap, v) for v in (*args, *kwargs.values())):
         raise Break("leaves", f"{label(fn)} looks at a NumPy array")
-    step, lowered = cap.progress.steps, _lowered(cap, fn, *values)
+    step, lowered = cap.progress.steps, _lowered(cap, fn, args, kwargs)
     if looks_inside(fn) and any(map(_holds_model, (*lowered[0], *lowered[1].values()))):
         raise Break("opaque", f"{label(fn)} looks into what a library has made of a model")
-    cap.libraries.arguments.append(values)
+    cap.libraries.arguments.append((args, kwargs))
     try:
         outcome, lowered = evaluated(cap, fn, lowered, since=step)
         reach_rules(cap, fn, *lowered)
     finally:
         cap.libraries.arguments.pop()
-    guard_reads(cap, (*values[0], *values[1].values()))
+    guard_reads(cap, (*args, *kwargs.values()))
+    return _result(cap, Call(fn, args, kwargs, lowered, outcome, name))
+
+
+def _refuse_function(fn: Any, args: list[Value]) -> None:
+    """Break for functions whose results are not all that they do, or depend on more than their arguments."""
+    if continues_trace(fn):
+        raise Break("tracer", f"{label(fn)} goes on with a trace that runs the caller")
+    if has_effect(_called(fn, args)) or decorates(fn, [peek(a) for a in of_class(Const, args)]):
+        raise Break("effect", f"{label(fn)} changes more than its result")
+    if fn is jax.closure_convert:  # what it hands back depends on which arrays are tracers
+        raise Break("call", f"{label(fn)} asks which arrays JAX traces")
+
+
+def _result(cap: Capture, call: Call) -> Value:
+    """What stands for the result: a constant, an argument, an array of the Graph, an object made when it is needed."""
+    outcome, result = call.outcome, call.outcome.result
     if not outcome.whole:
-        return LibraryV(fn, tuple(values[0]), values[1], real=outcome.result)
+        return call.made(result)
     if outcome.tells:
-        return _telling(cap, fn, lowered, outcome, name)
-    if id(outcome.result) in outcome.same:
-        return outcome.same[id(outcome.result)]
+        return _telling(cap, call)
+    if id(result) in outcome.same:
+        return outcome.same[id(result)]
     if not outcome.has_arrays and outcome.plain:
-        keeps = any(standins_in(lowered)) and not _only_containers(outcome.result)
-        if keeps or not _all_containers(outcome.result) and hides_tracers(outcome.result):
-            return LibraryV(fn, tuple(values[0]), values[1])
-        return from_python(cap, outcome.result)
-    if _is_known(outcome.result):
-        return from_python(cap, outcome.result)
-    if outcome.leaves and all(is_literal(x) or _is_size(cap, x) for x in outcome.leaves):
-        return from_python(cap, outcome.result)
-    if is_aval(outcome.result):
-        if outcome.result.value is not None:
-            return outcome.result.value
-        back = None if PLACING.intersection(kwargs or ()) else _handed_back(
-            cap, fn, outcome.origins, (*args, *(kwargs or {}).values()))
-        return back or ArrayV(emit_node(cap, fn, lowered, outcome.result, name), outcome.result)
-    if is_nothing(outcome.result):
-        return Const(outcome.result)
-    if _is_function_like(outcome.result) or not (outcome.plain or _is_container(outcome.result)):
-        fixed = not (outcome.has_arrays or any(leaf_nodes(lowered)) or any(standins_in(lowered))
-                     or hides_tracers(outcome.result))
-        return LibraryV(fn, tuple(values[0]), values[1], real=outcome.result, fixed=fixed)
-    if not _all_containers(outcome.result) and hides_tracers(outcome.result):
-        return LibraryV(fn, tuple(values[0]), values[1], real=outcome.result)
-    return _structured(cap, fn, lowered, outcome, values, name)
+        keeps = any(standins_in(call.lowered)) and not _only_containers(result)
+        return call.made() if keeps or _hides(result) else from_python(cap, result)
+    if _is_known(result) or outcome.leaves and all(is_literal(x) or _is_size(cap, x) for x in outcome.leaves):
+        return from_python(cap, result)
+    if is_aval(result):
+        return result.value or _handed_back(cap, call) or ArrayV(_node(cap, call, result), result)
+    if is_nothing(result):
+        return Const(result)
+    if _is_function_like(result) or not (outcome.plain or _is_container(result)):
+        fixed = not (outcome.has_arrays or any(leaf_nodes(call.lowered)) or any(standins_in(call.lowered))
+                     or hides_tracers(result))
+        return call.made(result, fixed)
+    return call.made(result) if _hides(result) else _structured(cap, call)
 
 
-def _handed_back(cap: Capture, fn: Any, origins: list[Node | None], given: tuple[Value, ...]) -> Value | None:
+def _hides(result: Any) -> bool:
+    """Whether a tree of a library's keeps tracers beside its leaves."""
+    return not _all_containers(result) and hides_tracers(result)
+
+
+def _handed_back(cap: Capture, call: Call) -> Value | None:
     """The argument that is the call's result: `jnp.asarray` of an array of JAX."""
-    if getattr(fn, "__name__", "") not in HAND_BACK or not origins or origins[0] is None:
+    origins = call.outcome.origins
+    if PLACING.intersection(call.kwargs) or getattr(call.fn, "__name__", "") not in HAND_BACK or not origins or (
+            origins[0] is None):
         return None
-    return next((v for v in of_class(ArrayV, given) if not isinstance(v.real, np.ndarray)
-                 and localise(cap, v.node) is origins[0]), None)
+    given = of_class(ArrayV, (*call.args, *call.kwargs.values()))
+    return next((v for v in given if not isinstance(v.real, np.ndarray) and localise(cap, v.node) is origins[0]), None)
 
 
 def _holds_model(arg: Any) -> bool:
@@ -256,30 +281,38 @@ def _pin(cap: Capture, whole: LibraryV, lowered: tuple) -> None:
         standin.pinned = True
 
 
-def _telling(cap: Capture, fn: Any, lowered: tuple, outcome: Outcome, name: str | None) -> Value:
+def _node(cap: Capture, call: Call, aval: Any) -> Node:
+    return emit_node(cap, call.fn, call.lowered, aval, call.name)
+
+
+def _telling(cap: Capture, call: Call) -> Value:
     """What a call gives that prints, too: it stays in the Graph, whatever becomes of its results."""
+    outcome = call.outcome
     if not outcome.plain:
-        raise Break("effect", f"{label(fn)} prints")
-    node = emit_node(cap, fn, lowered, None, name)
+        raise Break("effect", f"{label(call.fn)} prints")
+    node = _node(cap, call, None)
     if not cap.bodies:
         cap.graph.telling.append(node)
     if id(outcome.result) in outcome.same:
         return outcome.same[id(outcome.result)]
+    return _by_leaves(cap, node, outcome)
+
+
+def _structured(cap: Capture, call: Call) -> Value:
+    """Containers by `getitem` nodes; other pytree objects by their leaves."""
+    outcome = call.outcome
+    if not _all_containers(outcome.result):
+        return _by_leaves(cap, _node(cap, call, None), outcome)
+    node = _node(cap, call, jax.tree.map(_as_aval, outcome.result) if outcome.plain else None)
+    whole = call.made()
+    _pin(cap, whole, call.lowered)
+    return _split(cap, node, whole, outcome.result, outcome.same)
+
+
+def _by_leaves(cap: Capture, node: Node, outcome: Outcome) -> Value:
+    """The tree that a node gives, made of its leaves."""
     flat = emit_node(cap, jax.tree.leaves, ((node,), {}), tuple(map(_as_aval, outcome.leaves)), "leaves")
     return unflattened(cap, outcome.treedef, [_leaf(cap, flat, i, leaf) for i, leaf in enumerate(outcome.leaves)])
-
-
-def _structured(cap: Capture, fn: Any, lowered: tuple, outcome: Outcome, values: tuple, name: str | None) -> Value:
-    """Containers by `getitem` nodes; other pytree objects by their leaves."""
-    if _all_containers(outcome.result):
-        node = emit_node(cap, fn, lowered, jax.tree.map(_as_aval, outcome.result) if outcome.plain else None, name)
-        whole = LibraryV(fn, tuple(values[0]), values[1])
-        _pin(cap, whole, lowered)
-        return _split(cap, node, whole, outcome.result, outcome.same)
-    node = emit_node(cap, fn, lowered, None, name)
-    flat = emit_node(cap, jax.tree.leaves, ((node,), {}), tuple(map(_as_aval, outcome.leaves)), "leaves")
-    leaves = [_leaf(cap, flat, i, leaf) for i, leaf in enumerate(outcome.leaves)]
-    return unflattened(cap, outcome.treedef, leaves)
 
 
 def _as_aval(leaf: Any) -> Any:
