@@ -29,15 +29,7 @@ from dynacomp.capture.reconstruct.output import Recipe, returning
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.guards import Guard, GuardSet
 from dynacomp.capture.symbolic.lessons import Frozen, Lesson, Lessons, Policy
-from dynacomp.capture.symbolic.machine import (
-    HANDLERS,
-    Capture,
-    Frame,
-    StopAtBreak,
-    check_complete,
-    execute,
-    new_frame,
-)
+from dynacomp.capture.symbolic.machine import HANDLERS, Capture, Frame, StopAtBreak, check_complete, execute, new_frame
 from dynacomp.capture.symbolic.operations import check_operations
 from dynacomp.capture.symbolic.values import CellV, Lazy, NeedsConcrete, object_of, type_of
 from dynacomp.capture.wrapping.builder import wrap

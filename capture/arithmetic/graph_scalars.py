@@ -36,15 +36,7 @@ from dynacomp.capture.symbolic.iterator_values import CountIterV
 from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.questions import is_graph_number, is_number, is_scalar
-from dynacomp.capture.symbolic.values import (
-    ArrayV,
-    Const,
-    NumberV,
-    Value,
-    is_const,
-    now,
-    type_of,
-)
+from dynacomp.capture.symbolic.values import ArrayV, Const, NumberV, Value, is_const, now, type_of
 from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.wrapping.ndarrays import is_jax_array
 

@@ -19,13 +19,7 @@ from dynacomp.capture.arithmetic.pairs import Pair, Pairs
 from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
-from dynacomp.capture.numbers import (
-    dynamic_scalars,
-    host_functions,
-    scalar_ranges,
-    size_values,
-    slices,
-)
+from dynacomp.capture.numbers import dynamic_scalars, host_functions, scalar_ranges, size_values, slices
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.iterator_values import StreamV
 from dynacomp.capture.symbolic.kind import Kind, define, kind

@@ -19,14 +19,7 @@ from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.questions import is_graph_array, is_graph_number, is_object
 from dynacomp.capture.symbolic.side_effects import SETTLED, certain
 from dynacomp.capture.symbolic.standing_values import IdV
-from dynacomp.capture.symbolic.values import (
-    Const,
-    Value,
-    existing,
-    is_changing,
-    is_const,
-    is_known_literal,
-)
+from dynacomp.capture.symbolic.values import Const, Value, existing, is_changing, is_const, is_known_literal
 from dynacomp.capture.wrapping.class_prototypes import is_made
 
 ADDRESS = 1 << 20  # integer keys above it may be ids of objects

@@ -30,14 +30,7 @@ from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.questions import is_size, is_tuple, is_value
 from dynacomp.capture.symbolic.standing_values import TraceStateV
-from dynacomp.capture.symbolic.values import (
-    Const,
-    LibraryV,
-    Value,
-    as_python,
-    is_known_literal,
-    node_of,
-)
+from dynacomp.capture.symbolic.values import Const, LibraryV, Value, as_python, is_known_literal, node_of
 from dynacomp.capture.tracing.trace_call import library_call
 
 # `with jax.ensure_compile_time_eval():` computes the same values, only sooner.

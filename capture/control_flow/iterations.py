@@ -27,14 +27,7 @@ from dynacomp.capture.symbolic.iterator_values import CountIterV
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.questions import is_graph_number, is_list, is_number, is_size
 from dynacomp.capture.symbolic.side_effects import mutating
-from dynacomp.capture.symbolic.values import (
-    ListV,
-    Value,
-    is_changing,
-    is_const,
-    now,
-    type_of,
-)
+from dynacomp.capture.symbolic.values import ListV, Value, is_changing, is_const, now, type_of
 
 MAX_PASSES = 6  # to find the objects that a body changes
 

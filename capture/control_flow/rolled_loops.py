@@ -42,16 +42,7 @@ from dynacomp.capture.symbolic.kind import kind
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.questions import is_graph_number
 from dynacomp.capture.symbolic.side_effects import mutating
-from dynacomp.capture.symbolic.values import (
-    ArrayV,
-    Const,
-    ListV,
-    NotConstant,
-    NumberV,
-    TupleV,
-    Value,
-    is_exactly,
-)
+from dynacomp.capture.symbolic.values import ArrayV, Const, ListV, NotConstant, NumberV, TupleV, Value, is_exactly
 from dynacomp.capture.tracing.trace_call import emit_node
 
 FEW_ROUNDS = 4096  # a loop over a symbolic size may go so many rounds, at least, before it is captured again

@@ -27,16 +27,7 @@ from dynacomp.capture.symbolic.grown_items import Fixed, Leaf, Many, Run, Shape,
 from dynacomp.capture.symbolic.iterator_values import CountIterV, StreamV, counters, is_sized
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.questions import is_graph_array, is_graph_number, is_size
-from dynacomp.capture.symbolic.values import (
-    ArrayV,
-    Const,
-    ListV,
-    NumberV,
-    SizeV,
-    TupleV,
-    Value,
-    is_exactly,
-)
+from dynacomp.capture.symbolic.values import ArrayV, Const, ListV, NumberV, SizeV, TupleV, Value, is_exactly
 from dynacomp.capture.tracing.trace_call import library_call
 
 # --- all items as one run

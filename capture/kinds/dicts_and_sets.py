@@ -18,16 +18,7 @@ from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.questions import is_dict, is_tuple
 from dynacomp.capture.symbolic.side_effects import mutating, removing
-from dynacomp.capture.symbolic.values import (
-    Const,
-    DictV,
-    SetV,
-    TupleV,
-    Value,
-    ViewV,
-    as_python,
-    stands_for,
-)
+from dynacomp.capture.symbolic.values import Const, DictV, SetV, TupleV, Value, ViewV, as_python, stands_for
 from dynacomp.capture.wrapping.builder import realize
 
 

@@ -29,16 +29,7 @@ from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic.grown_items import Fixed, Front, Leaf, Many, Run, Shape, is_run, parts_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.questions import is_graph_number, is_list, is_number, is_tuple
-from dynacomp.capture.symbolic.values import (
-    ArrayV,
-    Const,
-    DictV,
-    ListV,
-    NumberV,
-    TupleV,
-    Value,
-    is_const,
-)
+from dynacomp.capture.symbolic.values import ArrayV, Const, DictV, ListV, NumberV, TupleV, Value, is_const
 from dynacomp.capture.wrapping import ndarrays
 
 SHOWN = 4  # last items of a list that the body of a loop which fills it may look at

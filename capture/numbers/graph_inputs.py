@@ -15,10 +15,7 @@ from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import (
-    NeedsConcrete,
-    ScalarV,
-)
+from dynacomp.capture.symbolic.values import NeedsConcrete, ScalarV
 
 
 def outer_builder(cap: Capture) -> Any:

@@ -26,15 +26,7 @@ from dynacomp.capture.symbolic.questions import (
     is_size,
     is_slice,
 )
-from dynacomp.capture.symbolic.values import (
-    Const,
-    ScalarV,
-    SliceV,
-    TupleV,
-    Value,
-    is_exactly,
-    now,
-)
+from dynacomp.capture.symbolic.values import Const, ScalarV, SliceV, TupleV, Value, is_exactly, now
 
 ENDLESS = 1 << 62  # more than any array has
 

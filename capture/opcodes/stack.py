@@ -3,16 +3,7 @@
 from __future__ import annotations
 
 from dynacomp.capture.arithmetic.identity import same_object
-from dynacomp.capture.arithmetic.operators import (
-    BINARY,
-    COMPARE,
-    UNARY,
-    as_bool,
-    binary,
-    negation,
-    subscript,
-    unary,
-)
+from dynacomp.capture.arithmetic.operators import BINARY, COMPARE, UNARY, as_bool, binary, negation, subscript, unary
 from dynacomp.capture.bytecode.code import VERSION, Instruction
 from dynacomp.capture.kinds import containers
 from dynacomp.capture.kinds.stores import delattr_value, setattr_value
@@ -20,14 +11,7 @@ from dynacomp.capture.opcodes.names import let_go, push_callable
 from dynacomp.capture.symbolic.frame_values import NULL
 from dynacomp.capture.symbolic.generator_finalization import dropped
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode
-from dynacomp.capture.symbolic.values import (
-    Const,
-    SliceV,
-    Value,
-    is_changing,
-    node_of,
-    stands_for,
-)
+from dynacomp.capture.symbolic.values import Const, SliceV, Value, is_changing, node_of, stands_for
 
 METHOD_ATTR = VERSION >= (3, 12)  # LOAD_ATTR's low bit asks for a method call's pair
 BOOL_COMPARE = VERSION >= (3, 13)  # COMPARE_OP's bit 4 asks for a bool

@@ -20,17 +20,7 @@ from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.questions import is_dict, is_function, is_lazy, is_object, is_value
 from dynacomp.capture.symbolic.sources import belongs_to_call
 from dynacomp.capture.symbolic.undo_log import save
-from dynacomp.capture.symbolic.values import (
-    DELETED,
-    ArrayV,
-    CellV,
-    DictV,
-    MutableV,
-    ObjectV,
-    SetV,
-    Value,
-    next_serial,
-)
+from dynacomp.capture.symbolic.values import DELETED, ArrayV, CellV, DictV, MutableV, ObjectV, SetV, Value, next_serial
 
 
 def mutating(cap: Capture, value: Value) -> None:

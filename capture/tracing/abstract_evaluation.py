@@ -38,10 +38,7 @@ from dynacomp.capture.graph.sizes import Size, canonical
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.narrowing import hold_narrowed
 from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.libraries import (
-    is_library,
-    label,
-)
+from dynacomp.capture.symbolic.libraries import is_library, label
 from dynacomp.capture.symbolic.machine import Capture, StopAtBreak
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.values import Const, NeedsConcrete, Value

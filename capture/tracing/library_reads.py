@@ -43,16 +43,7 @@ from dynacomp.capture.symbolic.libraries import is_host, is_steady_module, modul
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.questions import is_object, is_value
 from dynacomp.capture.symbolic.side_effects import changed
-from dynacomp.capture.symbolic.values import (
-    MethodV,
-    PartialV,
-    Value,
-    children,
-    existing,
-    is_const,
-    is_open,
-    peek,
-)
+from dynacomp.capture.symbolic.values import MethodV, PartialV, Value, children, existing, is_const, is_open, peek
 from dynacomp.capture.tracing.host_contexts import Contexts, guard_contexts
 from dynacomp.capture.tracing.library_effects import Outside, forget_traces
 from dynacomp.capture.tracing.made_anew import is_modules_own

@@ -45,17 +45,7 @@ from dynacomp.capture.symbolic.libraries import (
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.questions import is_library_object, is_object
-from dynacomp.capture.symbolic.values import (
-    ArrayV,
-    Const,
-    DictV,
-    LibraryV,
-    ListV,
-    TupleV,
-    Value,
-    is_const,
-    peek,
-)
+from dynacomp.capture.symbolic.values import ArrayV, Const, DictV, LibraryV, ListV, TupleV, Value, is_const, peek
 from dynacomp.capture.tracing.abstract_evaluation import Outcome, evaluated, is_nothing, reach_rules
 from dynacomp.capture.tracing.failures import enter_others
 from dynacomp.capture.tracing.library_reads import guard_reads

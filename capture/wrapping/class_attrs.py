@@ -24,14 +24,7 @@ from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.questions import is_function, own_class
 from dynacomp.capture.symbolic.side_effects import changing_outside
-from dynacomp.capture.symbolic.values import (
-    DELETED,
-    Const,
-    MethodV,
-    Value,
-    is_const,
-    type_of,
-)
+from dynacomp.capture.symbolic.values import DELETED, Const, MethodV, Value, is_const, type_of
 from dynacomp.capture.wrapping.builder import wrap
 from dynacomp.capture.wrapping.class_prototypes import Placeholder, is_made, made_class, stand_in
 from dynacomp.capture.wrapping.constants import from_python

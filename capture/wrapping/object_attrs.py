@@ -24,15 +24,7 @@ from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.questions import is_library_object, is_object
 from dynacomp.capture.symbolic.side_effects import mutating
-from dynacomp.capture.symbolic.values import (
-    DELETED,
-    Const,
-    MethodV,
-    ObjectV,
-    Value,
-    stands_for,
-    type_of,
-)
+from dynacomp.capture.symbolic.values import DELETED, Const, MethodV, ObjectV, Value, stands_for, type_of
 from dynacomp.capture.wrapping import class_attrs
 from dynacomp.capture.wrapping.builder import is_made_anew, items_of, own_source, wrap
 from dynacomp.capture.wrapping.builtin_subclasses import BASES, built_in_base

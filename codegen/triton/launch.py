@@ -16,18 +16,7 @@ import numpy as np
 import sympy
 
 from dynacomp.capture.base.of_class import of_class
-from dynacomp.lowering.kernel_ir.loops import (
-    Buffer,
-    Expr,
-    Kernel,
-    Let,
-    Load,
-    Ref,
-    Stmt,
-    Store,
-    below,
-    statements,
-)
+from dynacomp.lowering.kernel_ir.loops import Buffer, Expr, Kernel, Let, Load, Ref, Stmt, Store, below, statements
 
 
 @dataclass(frozen=True)

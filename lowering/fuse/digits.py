@@ -14,15 +14,7 @@ from dataclasses import replace
 import sympy
 
 from dynacomp.capture.base.of_class import of_class
-from dynacomp.lowering.kernel_ir.loops import (
-    Expr,
-    Kernel,
-    Load,
-    Loop,
-    Stmt,
-    below,
-    inner_loops,
-)
+from dynacomp.lowering.kernel_ir.loops import Expr, Kernel, Load, Loop, Stmt, below, inner_loops
 from dynacomp.lowering.sizes.indexing import FloorDiv, FloorMod, coefficient, distribute, divmod_index
 from dynacomp.lowering.sizes.symbols import symbol
 

@@ -15,20 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import sympy
 
-from dynacomp.lowering.kernel_ir.loops import (
-    Acc,
-    Apply,
-    Const,
-    Expr,
-    Index,
-    Kernel,
-    Let,
-    Load,
-    Loop,
-    Ref,
-    Stmt,
-    Store,
-)
+from dynacomp.lowering.kernel_ir.loops import Acc, Apply, Const, Expr, Index, Kernel, Let, Load, Loop, Ref, Stmt, Store
 from dynacomp.lowering.kernel_ir.printer import expr_text
 from dynacomp.lowering.kernel_ir.scalars import SCALARS, kind
 

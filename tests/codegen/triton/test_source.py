@@ -18,19 +18,7 @@ from dynacomp.codegen.triton.index import print_index
 from dynacomp.codegen.triton.modules import jit_functions
 from dynacomp.codegen.triton.source import HEADER, triton_launches
 from dynacomp.lowering.fuse.fusion import schedule
-from dynacomp.lowering.kernel_ir.loops import (
-    Acc,
-    Apply,
-    Buffer,
-    Const,
-    Kernel,
-    Let,
-    Load,
-    Loop,
-    Ref,
-    Scan,
-    Store,
-)
+from dynacomp.lowering.kernel_ir.loops import Acc, Apply, Buffer, Const, Kernel, Let, Load, Loop, Ref, Scan, Store
 from dynacomp.lowering.primitives.translate import lower_function
 from dynacomp.lowering.sizes.indexing import FloorDiv, FloorMod
 from dynacomp.lowering.sizes.symbols import size, symbol

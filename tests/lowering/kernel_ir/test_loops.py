@@ -5,16 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dynacomp.lowering.kernel_ir.loops import (
-    Apply,
-    Buffer,
-    Const,
-    Load,
-    Ref,
-    Store,
-    below,
-    inner_loops,
-)
+from dynacomp.lowering.kernel_ir.loops import Apply, Buffer, Const, Load, Ref, Store, below, inner_loops
 from dynacomp.lowering.kernel_ir.printer import parse
 from dynacomp.lowering.sizes.symbols import size, symbol
 

@@ -9,14 +9,7 @@ from dynacomp.capture.graph.avals import Aval
 from dynacomp.capture.graph.size_evaluation import evaluate
 from dynacomp.capture.graph.size_scope import Scope
 from dynacomp.capture.graph.sizes import is_symbolic
-from dynacomp.lowering.sizes.dims import (
-    SymbolicShapeError,
-    map_dims,
-    read_sizes,
-    substitute,
-    to_size,
-    to_sympy,
-)
+from dynacomp.lowering.sizes.dims import SymbolicShapeError, map_dims, read_sizes, substitute, to_size, to_sympy
 from dynacomp.lowering.sizes.symbols import size
 
 SCOPE = Scope()
