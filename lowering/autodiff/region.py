@@ -68,7 +68,7 @@ def all_hold(relations: Iterable[Relation], sizes: Sizes) -> bool:
     return all(size is None or (size >= 0 if r.kind == "ge" else size == 0) == r.holds for r, size in found)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Region:
     """A jaxpr, and what is made of it when it is needed.
 
@@ -89,6 +89,10 @@ class Region:
     derived: dict[Any, Derived] = field(default_factory=dict)
     known: dict[Sizes, Region] = field(default_factory=dict)
     batches: dict[Any, Any] = field(default_factory=dict)  # the first size of a batch, and the region for others
+
+    def __repr__(self) -> str:
+        """Short: JAX makes a text of each pullback that `jacrev` and `hessian` map over, in each call."""
+        return f"<region of {len(self.jaxpr.eqns)} operations>"
 
     def fresh(self, **changes: Any) -> Region:
         """A region like this one of which nothing was derived yet."""

@@ -198,3 +198,8 @@ def test_what_needs_to_know_a_size_is_derived_at_it():
     for size in (9, 4, 9, 7):
         value, of, left = region.having((("n", size),), "kind", derive)
         assert (value, left) == (size, ()) and of is region.at((("n", size),))
+
+
+def test_the_text_of_a_pullback_is_short(region):
+    """JAX makes it in each call of `jacrev` and `hessian`."""
+    assert "Region(" not in str(jax.vjp(region, X, W)[1])
