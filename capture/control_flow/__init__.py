@@ -5,6 +5,8 @@
                   `while_loop` node
     rolled_loops  Long loops of Python as one node: `fori_loop` for `range`, `while_loop` for
                   `while`
+    appended_rows  What the rounds of a loop append to lists, when the loop is one node
+    numbers_behind  Python numbers behind a loop that is one node
     python_loops  Loops whose number of rounds changes from call to call: Python runs them, and their body
                   is compiled once
     iterations    One iteration of a loop, run symbolically with placeholders for what it carries

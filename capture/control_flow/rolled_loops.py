@@ -9,7 +9,6 @@ differ; they stay what they are. A loop that is no node after all runs in Python
 from __future__ import annotations
 
 import functools
-import itertools
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -21,28 +20,28 @@ from dynacomp.capture.arithmetic.moving_slices import Clipped
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.bodies.subgraphs import localise
 from dynacomp.capture.bytecode.code import Instruction
-from dynacomp.capture.bytecode.control_flow_graph import LOOP_ENDS, landing, live, loop_of, loops
-from dynacomp.capture.control_flow.branches import Leaf, Start, close, leaves, values_of
+from dynacomp.capture.bytecode.control_flow_graph import LOOP_ENDS, landing, loop_of, loops
+from dynacomp.capture.control_flow.appended_rows import appended_rows, fill
+from dynacomp.capture.control_flow.branches import Start, close, leaves, values_of
 from dynacomp.capture.control_flow.iterations import Again, Changed, Iteration, Place, Plan, bound_names, settled
 from dynacomp.capture.control_flow.loop_numbers import LoopNumbers
 from dynacomp.capture.control_flow.loops import turned
-from dynacomp.capture.control_flow.merge import Differs, Slot
+from dynacomp.capture.control_flow.merge import Differs
+from dynacomp.capture.control_flow.numbers_behind import handed_on, last_numbers
 from dynacomp.capture.graph.avals import aval_of
 from dynacomp.capture.graph.graph import Node, nodes_in
 from dynacomp.capture.graph.size_scope import Relation
 from dynacomp.capture.graph.sized_calls import fori_of_length, rows_of_length
 from dynacomp.capture.graph.sizes import bounds, is_symbolic
 from dynacomp.capture.graph.sizes import names as names_of
-from dynacomp.capture.kinds import alike_items, generator_loops, grown_lists
-from dynacomp.capture.kinds.grown_lists import rows_aval, shape_of
+from dynacomp.capture.kinds import alike_items, generator_loops
+from dynacomp.capture.kinds.grown_lists import rows_aval
 from dynacomp.capture.numbers import size_values
-from dynacomp.capture.symbolic.grown_items import Run
 from dynacomp.capture.symbolic.iterator_values import CountIterV, StreamV, counters
-from dynacomp.capture.symbolic.kind import kind
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.questions import is_graph_number
 from dynacomp.capture.symbolic.side_effects import mutating
-from dynacomp.capture.symbolic.values import ArrayV, Const, ListV, NotConstant, NumberV, TupleV, Value, is_exactly
+from dynacomp.capture.symbolic.values import ArrayV, Const, NotConstant, NumberV, TupleV, Value, is_exactly
 from dynacomp.capture.tracing.trace_call import emit_node
 
 FEW_ROUNDS = 4096  # a loop over a symbolic size may go so many rounds, at least, before it is captured again
@@ -208,9 +207,9 @@ class For(Iteration):
                 raise Differs("a way out of the body")
             again = [True] * len(ends)
             self.check(ends, again)
-            known, last = self.numbers_behind(ends), self.last_numbers(ends)
+            known, last = handed_on(self, self.numbers, ends), last_numbers(self, self.numbers, ends)
             slots = self.carried(ends, again)
-            shapes, rows = self.appended_rows(ends)
+            shapes, rows = appended_rows(self, ends)
             closure = close(cap, self.body, lambda: values_of(cap, root, [*slots, *rows], iter(range(len(ends)))),
                             (self.count, *(slot.merged.node for slot in slots), *self.numbers.placeholders()))
         length = self.rounds
@@ -222,69 +221,8 @@ class For(Iteration):
         node = emit_node(cap, loop, ((0, length, closure, initial, *tables), {}), avals, "fori_loop")
         nodes = [emit_node(cap, operator.getitem, ((node, i), {}), aval, f"loop_{i}") for i, aval in enumerate(avals)]
         self.settle(nodes[:len(slots)], known)
-        self.fill(shapes, [ArrayV(n, aval) for n, aval in zip(nodes[len(slots):], avals[len(slots):])])
+        fill(self, length, shapes, [ArrayV(n, aval) for n, aval in zip(nodes[len(slots):], avals[len(slots):])])
         self.frame.locals.update(last)
-
-    def appended_rows(self, ends: list[Leaf]) -> tuple[dict[ListV, tuple[Any, ...]], list[Slot]]:
-        """What a round appends to each list that grows, as shapes; the slots of the arrays and numbers in them."""
-        found: dict[ListV, tuple[Any, ...]] = {}
-        rows: list[Slot] = []
-        made: list[list[Value]] = [[] for _ in ends]  # lists and dicts of a round, on each way
-        for v in self.fronts:
-            columns: list[list[Any]] = [[] for _ in ends]
-            shapes = {tuple(shape_of(self.cap, x, self.body.serial, column, own) for x in self.appended(v, leaf))
-                      for leaf, column, own in zip(ends, columns, made)}
-            if len(shapes) != 1:
-                raise Differs("items of several kinds")
-            found[v] = shapes.pop()
-            rows += [Slot(list(values), values[0]) for values in zip(*columns)]
-        if any(v.aval != row.aval for row in rows for v in row.values):
-            raise Differs("arrays of another shape, dtype or weak type")
-        return found, rows
-
-    def fill(self, shapes: dict[ListV, tuple[Any, ...]], stacks: list[ArrayV]) -> None:
-        """The lists that grow hold what all rounds have appended."""
-        left = iter(stacks)
-        for v, of_round in shapes.items():
-            own = list(itertools.islice(left, sum(len(list(shape.leaves())) for shape in of_round)))
-            run = Run(self.rounds, of_round, own)
-            grown_lists.fill(self.cap, v, self.fronts[v], run)
-
-    def last_numbers(self, ends: list[Leaf]) -> dict[str, Value]:
-        """What the names hold behind the loop of which Python knows the number in every round. Those that
-        no iteration reads before it binds them need not be carried."""
-        found: dict[str, Value] = {}
-        needed = live(self.frame.code, self.plan.start.index)
-        for name in self.plan.names:
-            exprs = {self.expr_in(leaf, name) for leaf in ends}
-            if len(exprs) == 1 and None not in exprs and name not in needed:
-                found[name] = self.numbers.behind(exprs.pop())
-                row = kind(self.locals[name]).carried
-                if row is None or row.made is None:
-                    del self.locals[name]
-        return found
-
-    def expr_in(self, leaf: Leaf, name: str) -> Any:
-        """What a name holds at the end of an iteration, as an expression of the round; None where it is none."""
-        series = self.numbers.series_of(leaf.side.frame.locals.get(name))
-        return None if series is None else series.expr
-
-    def numbers_behind(self, ends: list[Leaf]) -> dict[Place, Value]:
-        """The numbers that rounds hand on, as the last one leaves them; what each round makes of them is noted."""
-        states = {place: self.number_inside(place).series.expr for place in self.changed.numbers}
-        for place, state in states.items():
-            made = {self.numbers.expr_of(self.number_made(place, leaf)) for leaf in ends}
-            if len(made) != 1:
-                raise Differs("a number that changes in several ways")
-            self.numbers.states[state.index][1] = made.pop()
-        return {place: self.numbers.behind(state, is_left=True) for place, state in states.items()}
-
-    def number_inside(self, place: Place) -> Any:
-        return self.locals[place] if isinstance(place, str) else self.held[place[0]][place[1]]
-
-    def number_made(self, place: Place, leaf: Leaf) -> Any:
-        return leaf.side.frame.locals[place] if isinstance(place, str) else self.parts(place[0], leaf)[place[1]]
-
 
 
 def made_of(node: Node) -> set[Node]:

@@ -362,19 +362,6 @@ def test_other_lists_are_right(fn):
         assert not wrong, f"length {n}: {wrong}"
 
 
-def test_a_long_loop_that_fills_a_list():
-    def grows(x):
-        seen = []
-        for _ in range(300):
-            x = jnp.sin(x)
-            seen.append(x)
-        return jnp.stack(seen).sum(), seen[-1]
-
-    dynacomp.reset()
-    np.testing.assert_allclose(dynacomp.jit(grows)(jnp.ones(3))[0], grows(jnp.ones(3))[0], rtol=1e-4)
-    assert dynacomp.stats()["frames_captured"] == 1 and not dynacomp.stats()["breaks"]
-
-
 @pytest.mark.medium
 def test_a_returned_list_under_transformations():
     """The compiled function gives tracers there, which lie on no device."""
