@@ -56,6 +56,10 @@ def shallow(cap: Capture, x: Value) -> Value:
     return _atomic(x) if row is None else row(cap, x)
 
 
+def _shallow_tuple(cap: Capture, x: TupleV) -> Value:
+    return x if x.cls is tuple else _atomic(x)
+
+
 def _shallow_list(cap: Capture, x: ListV) -> Value:
     return ListV(list(cap.items(x)), x.cls, extra=x.extra)
 
@@ -212,7 +216,7 @@ def _is_atomic(obj: Any) -> bool:
     return is_literal(obj) or known or hasattr(type(obj), "__members__")
 
 
-define(TupleV, Kind(deepcopy=_deep_tuple))
+define(TupleV, Kind(copy=_shallow_tuple, deepcopy=_deep_tuple))
 define(ListV, Kind(copy=_shallow_list, deepcopy=_deep_list))
 define(DictV, Kind(copy=_shallow_dict, deepcopy=_deep_dict))
 define(SetV, Kind(copy=_shallow_set, deepcopy=_deep_set))

@@ -70,6 +70,18 @@ def test_copies(make):
         del copyreg.dispatch_table[Known]
 
 
+def test_containers_are_copied_without_a_break():
+    def copies(x):
+        pair, parts, table = (x, [1]), [x, [2]], {"a": [x], "b": (1, 2)}
+        shallow = copy.copy(pair), copy.copy(parts), copy.copy(table), copy.copy({1, 2})
+        deeply = copy.deepcopy(pair), copy.deepcopy(parts), copy.deepcopy(table), copy.deepcopy({3: {4}})
+        same = shallow[0] is pair, shallow[1][1] is parts[1], deeply[0][1] is pair[1], deeply[2]["b"] is table["b"]
+        parts[1].append(x + 1)
+        return shallow, deeply, same
+
+    check_one_graph(copies, (jnp.ones(2),), (jnp.zeros(2),))
+
+
 def test_numbers_that_change_are_copied_without_a_break():
     @dataclasses.dataclass(frozen=True)
     class Config:
