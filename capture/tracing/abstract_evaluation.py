@@ -1,6 +1,6 @@
 """What a call of a library returns, and does, found by running it on tracers.
 
-`evaluated(cap, fn, lowered, since)` runs the call once under `jax.make_jaxpr`: its result with an Aval for each array
+`evaluated(cap, fn, lowered, since)` traces the call once (see `jaxprs`): its result with an Aval for each array
 (`Outcome`), and the arguments as the Graph will hold them. The bodies among the arguments are captured meanwhile.
 Where tracing fails, sizes and numbers that change become constants, the program gets its exception, or the graph
 breaks.
@@ -53,6 +53,7 @@ from dynacomp.capture.tracing.failures import (
     is_defect,
     may_enter,
 )
+from dynacomp.capture.tracing.jaxprs import jaxpr_of
 from dynacomp.capture.tracing.library_effects import noticing
 from dynacomp.capture.tracing.library_reads import overhearing
 from dynacomp.capture.tracing.lowered_args import (
@@ -322,7 +323,7 @@ def _traced(cap: Capture, fn: Any, run: Any, nodes: list[Node]) -> Any:
     try:
         structs = [as_struct(aval_with_sizes(n.aval, canonical)) for n in nodes]
         with cap.sizes.scope.decides():
-            found = overhearing(cap, lambda: jax.make_jaxpr(run)(*structs))
+            found = overhearing(cap, lambda: jaxpr_of(run, structs))
             _hold_reshapes(found.jaxpr)
             return found
     except CONTROL:
