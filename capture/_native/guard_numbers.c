@@ -62,7 +62,8 @@ static int finish_number(Step *s, Builder *b)
 
 static bool exact(PyObject *x, const Operator *op)
 {
-    if (PyLong_CheckExact(x) || PyFloat_CheckExact(x) || PyBool_Check(x) || PyUnicode_CheckExact(x)) {
+    if (PyLong_CheckExact(x) || PyFloat_CheckExact(x) || PyBool_Check(x) || PyUnicode_CheckExact(x) ||
+        PyBytes_CheckExact(x) || PyComplex_CheckExact(x)) {
         return true;
     }
     if (op->one == length) { /* of a list or dict, past no method of the program's */

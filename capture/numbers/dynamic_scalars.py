@@ -45,7 +45,8 @@ TRUTHS = (*size_values.COMPARISONS, operator.not_, bool)
 QUIET = ("lt", "le", "gt", "ge", "eq", "ne", "truth", "not_", "neg", "pos", "abs")
 METHODS = ("all", "any", "astype", "clip", "conj", "item", "round", "tolist", "__int__", "__float__", "__index__")
 LONGEST = 96  # operations in one expression of numbers that change
-PLAIN = (int, float, bool, str)
+TEXTS = (str, bytes)
+PLAIN = (int, float, bool, *TEXTS)
 HALF_MAX = 65_504  # the greatest float16: Python's numbers below it become NumPy's of any type of floats
 SMALL = 1 << 40  # ints beyond this, and floats made of them, are not moved
 
@@ -67,7 +68,7 @@ def plain_name(op: Any) -> str:
 def binary(op: Any, a: Value, b: Value) -> Value | None:
     """`a op b` for numbers of which one changes; None when the other is no number."""
     name, plain = op.__name__, plain_name(op)
-    if _is_text(a) and _is_text(b) and plain in ("add", "eq", "ne"):
+    if _is_text(a) and type(now(a)) is type(now(b)) and plain in ("add", "eq", "ne"):
         return host(plain, NEVER_RAISE[plain], a, b)
     if not (is_number(a) and is_number(b)):
         return None
@@ -83,6 +84,8 @@ def binary(op: Any, a: Value, b: Value) -> Value | None:
 
 
 def unary(op: Any, value: ScalarV) -> Value:
+    if type(value.hint) is complex:  # whose absolute value may be out of range
+        raise NeedsConcrete(value)
     if op.__name__ not in UNARY:
         raise Break("scalar", f"{op.__name__} of a Python number that changes from call to call")
     return host(op.__name__, op, value)
@@ -149,10 +152,10 @@ CONDITION = "a condition on a Python number that changes from call to call"
 
 
 def is_of_text(cap: Capture, source: Any) -> bool:
-    """Whether strings alone decide what is at `source`."""
+    """Whether strings and bytes alone decide what is at `source`."""
     if isinstance(source, S.Host):
         return all(is_of_text(cap, a) for a in source.args)
-    return type(cap.numbers.changing.get(source) if isinstance(source, S.Source) else source) is str
+    return type(cap.numbers.changing.get(source) if isinstance(source, S.Source) else source) in TEXTS
 
 
 def _truth(value: ScalarV) -> S.Host:
@@ -247,13 +250,13 @@ def host(name: str, op: Any, *values: Any) -> Value:
 
 def length(value: ScalarV) -> Value:
     """`len` of a changing string."""
-    if type(value.hint) is not str:
+    if type(value.hint) not in TEXTS:
         raise NeedsConcrete(value)
     return host("len", len, value)
 
 
 def _is_text(v: Value) -> bool:
-    return type(now(v)) is str
+    return type(now(v)) in TEXTS
 
 
 def is_number(v: Value) -> bool:

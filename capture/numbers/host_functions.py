@@ -22,6 +22,7 @@ import numpy as np
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.identity_table import IdentityTable
 from dynacomp.capture.numbers import dynamic_scalars, scalar_ranges, size_values
+from dynacomp.capture.numbers.dynamic_scalars import TEXTS
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.questions import is_plain_tuple, is_scalar, is_sequence, is_size
 from dynacomp.capture.symbolic.values import ScalarV, SizeV, Value, is_changing, now
@@ -67,7 +68,8 @@ _TEXT_METHODS = ("capitalize", "casefold", "center", "count", "endswith", "expan
                  "lstrip", "removeprefix", "removesuffix", "replace", "rfind", "rjust", "rstrip", "startswith", "strip",
                  "swapcase", "title", "upper", "zfill")
 _METHODS: dict[tuple[type, str], Any] = {
-    **{(str, name): getattr(str, name) for name in _TEXT_METHODS},
+    **{(kind, name): getattr(kind, name) for kind in TEXTS for name in _TEXT_METHODS if hasattr(kind, name)},
+    (bytes, "hex"): bytes.hex,
     **{(int, name): getattr(int, name) for name in ("bit_length", "bit_count", "conjugate", "__index__", "__int__")},
     **{(float, name): getattr(float, name) for name in ("is_integer", "hex", "conjugate")},
     (int, "__float__"): float, (float, "__float__"): float,
@@ -89,7 +91,7 @@ def call(cap: Capture, fn: Any, args: Sequence[Value], kwargs: Any = ()) -> Valu
     bounds = row_of(fn)
     if bounds is None or len(args) > len(bounds) or not all(map(_is_plain, args)):
         return None
-    if fn not in OF_TEXTS and any(type(now(a)) is str for a in args) or fn is int and is_size(args[0]):
+    if fn not in OF_TEXTS and any(type(now(a)) in TEXTS for a in args) or fn is int and is_size(args[0]):
         return None
     return _hosted(cap, fn, args, bounds)
 
@@ -180,7 +182,7 @@ def as_scalar(cap: Capture, value: Value) -> Value:
 
 def _is_plain(value: Value) -> bool:
     """A number or string: exact, or NumPy's."""
-    return type(now(value)) in (int, float, bool, str) or dynamic_scalars.is_numpy_number(now(value))
+    return type(now(value)) in dynamic_scalars.PLAIN or dynamic_scalars.is_numpy_number(now(value))
 
 
 def concat(*parts: str) -> str:

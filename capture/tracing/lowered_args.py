@@ -30,6 +30,7 @@ from dynacomp.capture.graph.graph_sizes import aval as aval_with_sizes
 from dynacomp.capture.graph.graph_sizes import sizes_in
 from dynacomp.capture.graph.sizes import Size, canonical, is_symbolic
 from dynacomp.capture.numbers import host_arrays
+from dynacomp.capture.numbers.dynamic_scalars import TEXTS
 from dynacomp.capture.numbers.given_arrays import is_constant
 from dynacomp.capture.numbers.graph_inputs import scalar_node
 from dynacomp.capture.symbolic.kind import Kind, define, kind
@@ -118,7 +119,7 @@ def parameter_names(fn: types.FunctionType) -> tuple[str, ...]:
 
 
 def _scalar(cap: Capture, value: ScalarV) -> Any:
-    if type(value.hint) is str:
+    if type(value.hint) in TEXTS:
         raise NeedsConcrete(value)
     return localise(cap, scalar_node(cap, value))
 

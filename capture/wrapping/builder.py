@@ -33,7 +33,7 @@ from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.graph.avals import ARRAY_TYPE, Aval
 from dynacomp.capture.numbers import size_values
-from dynacomp.capture.numbers.dynamic_scalars import is_numpy_number
+from dynacomp.capture.numbers.dynamic_scalars import TEXTS, is_numpy_number
 from dynacomp.capture.numbers.graph_inputs import add_input, outer_builder, own, symbolic_dims
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.kind import Kind, define, kind
@@ -129,11 +129,11 @@ def entries_of(cap: Capture, value: DictV, use: Callable[[Value], Any]) -> dict[
 
 
 def _number(cap: Capture, obj: Any, source: S.Source) -> Value:
-    """An int, float, string or NumPy scalar: a constant until it is seen to change."""
+    """An int, float, complex, string, bytes or NumPy scalar: a constant until it is seen to change."""
     if not is_big(obj) and not is_fixed(cap, source) and cap.root.policy.scalar(source, obj):
         if type(obj) is int and source in cap.lessons.sized and obj:
             return size_values.of_int(cap, source, obj)
-        if type(obj) is str or isinstance(obj, np.generic):
+        if type(obj) in (*TEXTS, complex) or isinstance(obj, np.generic):
             cap.guards.add("is_type", source, type(obj))
         else:
             cap.guards.add("scalar", source, type(obj).__name__)
@@ -448,8 +448,8 @@ def _solid_base(cls: type) -> type:
 
 
 WRAPPERS: dict[type, Callable[[Capture, Any, S.Source], Value]] = {
-    **dict.fromkeys((int, float, str), _number),
-    **dict.fromkeys((complex, bool, bytes, type(None), type(Ellipsis),
+    **dict.fromkeys((int, float, complex, *TEXTS), _number),
+    **dict.fromkeys((bool, type(None), type(Ellipsis),
                      type(NotImplemented)), _literal),
     slice: lambda cap, obj, source: (_literal if all(map(is_literal, (obj.start, obj.stop, obj.step))) else _identity)(
         cap, obj, source),

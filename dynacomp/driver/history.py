@@ -279,7 +279,7 @@ def scalar_rule(history: History, seen: Seen, options: Options, resumed: bool) -
             return False
         if isinstance(source, Count):  # asked for only where the content was seen to change
             return True
-        if resumed and type(value) in (int, float, str) and (source.is_argument or is_fresh(source)):
+        if resumed and type(value) in (int, float, complex, str, bytes) and (source.is_argument or is_fresh(source)):
             return True
         return bool((seen.scalars.get(repr(source)) or history.inherited("scalars", repr(source))) - {value})
     return is_dynamic_scalar

@@ -295,3 +295,31 @@ def test_long_expressions_break_before_they_grow_beyond_all_bounds(step):
     for k in range(1, 8):
         assert repr(compiled(X, k)) == repr(program(X, k))
     assert dynacomp.stats()["breaks"]["scalar"] == 1 and not dynacomp.stats()["frames_eager"]
+
+
+def texts(x, b):
+    return x * len(b), b + b"!", b == b"q0", b.startswith(b"q"), b.upper(), b.hex()
+
+
+def complexes(x, z):
+    return x * z, jnp.full(2, z), jnp.float32(2) * z, [z], {"z": z}["z"]
+
+
+@pytest.mark.parametrize("program, given", [(texts, lambda i: b"q%d" % i), (complexes, lambda i: complex(i, 1 - i))])
+def test_bytes_and_complex_numbers_that_change_are_inputs(program, given):
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for i in range(10):
+        assert repr(compiled(X, given(i))) == repr(program(X, given(i)))
+    assert dynacomp.stats()["frames_captured"] == 2 and not dynacomp.stats()["breaks"]
+
+
+def test_what_takes_a_complex_number_as_a_constant_ends_in_no_plain_python():
+    def program(x, z):
+        return (x * z, abs(z)) if z.real > 3 else (x - z, -z)
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for i in range(12):
+        assert repr(compiled(X, complex(i, 1))) == repr(program(X, complex(i, 1)))
+    assert not dynacomp.stats()["frames_eager"]
