@@ -113,6 +113,8 @@ def apart(got: Any, want: Any, tolerance: float, others: Sequence[Any] = ()) -> 
         x, y, *zs = (np.asarray(v, np.float64) for v in (a, b, *(o[k] for o in others)))
         size = np.max(np.abs(y), initial=0, where=np.isfinite(y))
         wobble = max((np.max(np.abs(y - z), initial=0, where=np.isfinite(y - z)) for z in zs), default=0)
+        if any((np.isfinite(y) != np.isfinite(z)).any() for z in zs):
+            continue
         near = tolerance * size + 8 * wobble + 1e-6
         if 8 * wobble < max(size, 1e-30) and not np.allclose(x, y, rtol=tolerance, atol=near, equal_nan=True):
             return f"apart by {np.nanmax(np.abs(x - y)):.2g} of {size:.2g}"
