@@ -283,12 +283,12 @@ def _rounds(loop: Loop) -> bool:
 
 def _strided(loop: Loop) -> bool:
     """True when no access of the loop is contiguous along it."""
-    places = [place for s in statements((loop,)) for place in _accesses(s)]
+    places = [place for s in statements((loop,)) for place in accesses(s)]
     touched = [sympy.expand(p).coeff(loop.var, 1) for p in places if loop.var in p.free_symbols]
     return bool(touched) and 1 not in touched
 
 
-def _accesses(stmt: Stmt) -> Iterator[Any]:
+def accesses(stmt: Stmt) -> Iterator[Any]:
     """The index of every load and store of one statement."""
     yield from map(sympy.sympify, stmt.places if stmt.writes else ())
     yield from (sympy.sympify(e.index) for e in of_class(Load, expressions(stmt)))

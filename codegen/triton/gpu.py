@@ -165,7 +165,7 @@ def _loadable(binary: Any, warps: int, capability: int) -> Any:
         )
     code = binary.asm["ptx"] if capability else str(_code_file(binary.asm["hsaco"]))
     return gpu_triton.TritonKernel(
-        metadata.name, warps, 1, metadata.shared, code, str(binary.asm["ttir"]), capability
+        metadata.name, warps, 1, metadata.shared, code, "", capability
     )
 
 

@@ -28,12 +28,13 @@ from dataclasses import dataclass, replace
 import sympy
 
 from dynacomp.capture.base.of_class import of_class
-from dynacomp.codegen.triton.emit import Emitter, tiled
+from dynacomp.codegen.triton.emit import Emitter, accesses, tiled
 from dynacomp.codegen.triton.expr import ATOMIC_TYPES
 from dynacomp.codegen.triton.index import safe
 from dynacomp.codegen.triton.launch import Piece, expressions, loaded, names_used, pieces, statements, stored
 from dynacomp.lowering.kernel_ir.loops import Buffer, Kernel, Let, Load, Loop, Stmt, Store
 from dynacomp.lowering.kernel_ir.scalars import kind
+from dynacomp.lowering.sizes.symbols import symbol
 
 HEADER = """import triton
 import triton.language as tl
@@ -144,6 +145,11 @@ def _lanes(body: tuple[Stmt, ...], serial: bool) -> tuple[tuple[Loop, ...], tupl
         *before, last = rest or (None,)
         if not isinstance(last, Loop) or not all(isinstance(s, Let) for s in before) or not _free(last, chain, before):
             break
+        if (across := _across(last, chain)) is not None:
+            blocks, rest = _turned(last)
+            chain = [*(loop for loop in chain if loop is not across), blocks, across]
+            lets += before
+            break
         if last.parallel or chain and last.vector and not (before or last.folds or last.after):
             chain.append(last)
         elif _updates(last):
@@ -153,6 +159,32 @@ def _lanes(body: tuple[Stmt, ...], serial: bool) -> tuple[tuple[Loop, ...], tupl
         lets += before
         rest = last.body
     return (tuple(chain), (*lets, *rest)) if chain else ((), body)
+
+
+TURN = 64  # columns of the tiles that are turned
+
+
+def _across(loop: Loop, chain: list[Loop]) -> Loop | None:
+    """The loop of a chain along which an elementwise innermost loop reads or writes neighbours in memory, where others
+    lie along itself: as in a transpose. None where there is none, or tiles do not fit."""
+    plain = all(isinstance(s, Let) or isinstance(s, Store) and s.mode == "set" for s in loop.body)
+    if not plain or loop.folds or loop.after or not loop.extent.is_Integer or loop.extent % TURN:
+        return None
+    places = [sympy.expand(p) for s in loop.body for p in accesses(s)]
+    along = any(p.coeff(loop.var, 1) == 1 for p in places)
+    turned = [o for o in chain for p in places if p.coeff(o.var, 1) == 1 and p.coeff(loop.var, 1) not in (0, 1)]
+    return turned[0] if along and turned else None
+
+
+def _turned(loop: Loop) -> tuple[Loop, tuple[Stmt, ...]]:
+    """A loop over blocks of the iterations of `loop`, and what is inside: a vector loop over one block. Tiles of lanes
+    and columns are then read along the one and written along the other, by way of shared memory."""
+    block = symbol(f"{loop.var.name}_block")
+    change = lambda place: place.xreplace({loop.var: TURN * block + loop.var})
+    fn = lambda expr: expr.mapped(fn, change)
+    body = tuple(s.mapped(fn, change) for s in loop.body if isinstance(s, (Let, Store)))
+    inside = Loop(loop.var, sympy.Integer(TURN), body, vector=True)
+    return Loop(block, loop.extent / TURN, (inside,), parallel=True), (inside,)
 
 
 def _updates(loop: Loop) -> bool:

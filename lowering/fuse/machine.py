@@ -9,16 +9,28 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
+class Enough:
+    """Results from which on a fold is not divided, and how many partial results there are to be, between the least and
+    the most parts of each."""
+
+    results: int
+    partial: int
+    least: int
+    most: int
+
+    def parts(self, results: int) -> int:
+        return max(self.least, min(self.most, self.partial // max(1, results)))
+
+
+@dataclass(frozen=True)
 class Machine:
-    """big_fold: elements from which on a fold is divided, where it has few results: less than `lanes` where
-    neighbouring results are neighbours in memory, else than `rows`. lane_blocks, row_blocks: into how many parts."""
+    """big_fold: elements from which on a fold with few results is divided. lanes: what is enough where neighbouring
+    results are neighbours in memory; rows: elsewhere."""
 
     big_fold: int
-    lanes: int
-    rows: int
-    lane_blocks: int
-    row_blocks: int
+    lanes: Enough
+    rows: Enough
 
 
-CPU = Machine(1 << 17, 1024, 8, 64, 64)
-GPU = Machine(1 << 16, 1 << 14, 256, 32, 1024)
+CPU = Machine(1 << 17, Enough(1024, 0, 64, 64), Enough(8, 0, 64, 64))
+GPU = Machine(1 << 16, Enough(1 << 14, 1 << 15, 32, 256), Enough(256, 1024, 16, 1024))

@@ -45,8 +45,8 @@ def blocks_of(item: Item, machine: Machine) -> int:
     (argmax keeps its order); 0 for any other."""
     if item.kind != "fold" or item.fold is None or item.fold.position is not None or item.work < machine.big_fold:
         return 0
-    enough, blocks = (machine.lanes, machine.lane_blocks) if item.lanes else (machine.rows, machine.row_blocks)
-    return blocks if total(item.shape) < enough else 0
+    enough, results = machine.lanes if item.lanes else machine.rows, total(item.shape)
+    return enough.parts(results) if results < enough.results else 0
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,11 @@ pytest.importorskip("triton")
 
 from dynacomp.codegen.backends import BACKENDS
 from dynacomp.codegen.triton.aot import compile_launch
+from dynacomp.codegen.triton.host import HostProgram
 from dynacomp.codegen.triton.index import print_index
 from dynacomp.codegen.triton.modules import jit_functions
 from dynacomp.codegen.triton.source import HEADER, triton_launches
+from dynacomp.codegen.triton.steps import plan
 from dynacomp.lowering.fuse.fusion import schedule
 from dynacomp.lowering.kernel_ir.loops import Acc, Apply, Buffer, Const, Kernel, Let, Load, Loop, Ref, Scan, Store
 from dynacomp.lowering.primitives.translate import lower_function
@@ -305,6 +307,16 @@ def test_lets_between_parallel_loops_are_every_lanes_own() -> None:
     arrays = {"x": values(4, 7), "out": np.zeros((4, 7), np.float32)}
     run_kernel(kernel, arrays, {"n": 4, "d": 7}, lanes=8)
     np.testing.assert_array_equal(arrays["out"], np.repeat(arrays["x"][:, :1], 7, 1))
+
+
+@pytest.mark.parametrize(("order", "turned"), [((1, 0, 2), False), ((0, 2, 1), True), ((2, 1, 0), True)])
+def test_transposes_are_read_along_lanes_and_written_along_columns(order: tuple[int, ...], turned: bool) -> None:
+    x = values(64, 3, 128) if order[-1] == 0 else values(3, 64, 128)
+    planned = plan(schedule(lower_function(lambda x: 2 * x.transpose(order) + 1, x)), False)
+    [[launch]] = planned.launches.values()
+    assert launch.flat is not turned and not launch.strided
+    assert [int(c) for c in launch.columns] == [64] * turned and launch.lanes == x.size // (64 if turned else 1)
+    np.testing.assert_array_equal(HostProgram(planned)(x)[0], 2 * x.transpose(order) + 1)
 
 
 def test_index_text() -> None:

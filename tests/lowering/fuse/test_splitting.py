@@ -49,7 +49,7 @@ def test_lanes_go_over_rows_of_columns():
         assert re.search(f"vector i. < {lanes}:", text(kernel)), text(kernel)
 
 
-@pytest.mark.parametrize(("fn", "parts"), [(lambda x: x.sum(), "1024"), (lambda x: x.max(0), "32"),
+@pytest.mark.parametrize(("fn", "parts"), [(lambda x: x.sum(), "1024"), (lambda x: x.max(0), "108"),
                                            (lambda x: x.sum(1), None)], ids=["all", "columns", "rows"])
 def test_a_gpu_takes_more_parts(fn, parts):
     x = (jnp.arange(2048.0 * 300).reshape(2048, 300) % 37) / 8
