@@ -3,12 +3,13 @@
     parallel loop              a launch of its own, its iterations over the grid
     anything between those     a launch of one program
 
-A scalar that one launch computes and a later one reads travels in a one-element buffer, its `box`.
+A scalar that one launch computes and a later one reads travels in a one-element buffer, its `box`; what is made of
+sizes and of memory that the kernel does not write alone, every launch that needs it makes for itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,17 +30,40 @@ class Piece:
 
 def pieces(kernel: Kernel) -> tuple[Piece, ...]:
     """The launches of `kernel`, in order; together they do what its body does."""
-    groups = list(_groups(kernel.body))
+    groups, shared = _sharing(list(_groups(kernel.body)), stored(kernel.body))
     made: dict[str, np.dtype] = {}
     found = []
     for position, group in enumerate(groups):
         later = set().union(*(names_used(g) for g in groups[position + 1 :]))
-        own = dict(defined for stmt in group for defined in stmt.defines)
+        own = dict(defined for stmt in group for defined in stmt.defines if defined[0] not in shared)
         needed = {n: d for n, d in made.items() if n in names_used(group)}
         given = {n: d for n, d in own.items() if n in later}
         found.append(_piece(group, needed, given))
         made |= given
     return tuple(found)
+
+
+def _sharing(groups: list[tuple[Stmt, ...]], written: set[str]) -> tuple[list[tuple[Stmt, ...]], Set[str]]:
+    """The groups without those that only name scalars, where each other one can do so for itself; those names."""
+    shared: dict[str, Let] = {}
+    kept: list[tuple[Stmt, ...]] = []
+    made = {name for group in groups for stmt in group for name, _ in stmt.defines}
+    for group in groups:
+        lets = [s for s in group if isinstance(s, Let)]
+        plain = len(lets) == len(group) and not loaded(group) & written
+        if plain and not (names_used(group) - {s.name for s in lets}) & (made - shared.keys()):
+            shared |= {s.name: s for s in lets}
+        else:
+            kept.append((*_needed(group, shared), *group))
+    return kept, shared.keys()
+
+
+def _needed(group: tuple[Stmt, ...], shared: dict[str, Let]) -> list[Let]:
+    """The shared Lets that a group reads, with those that they read, in order."""
+    names = names_used(group)
+    for name, let in reversed(shared.items()):
+        names |= names_used((let,)) if name in names else set()
+    return [let for name, let in shared.items() if name in names]
 
 
 def _groups(body: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:

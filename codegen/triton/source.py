@@ -23,6 +23,7 @@ once, and what a stage leaves for the next one (a local) stays in registers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import sympy
@@ -32,7 +33,7 @@ from dynacomp.codegen.triton.emit import Emitter, accesses, tiled
 from dynacomp.codegen.triton.expr import ATOMIC_TYPES
 from dynacomp.codegen.triton.index import safe
 from dynacomp.codegen.triton.launch import Piece, expressions, loaded, names_used, pieces, statements, stored
-from dynacomp.lowering.kernel_ir.loops import Buffer, Kernel, Let, Load, Loop, Stmt, Store
+from dynacomp.lowering.kernel_ir.loops import Buffer, Expr, Kernel, Let, Load, Loop, Stmt, Store
 from dynacomp.lowering.kernel_ir.scalars import kind
 from dynacomp.lowering.sizes.symbols import symbol
 
@@ -181,7 +182,7 @@ def _turned(loop: Loop) -> tuple[Loop, tuple[Stmt, ...]]:
     and columns are then read along the one and written along the other, by way of shared memory."""
     block = symbol(f"{loop.var.name}_block")
     change = lambda place: place.xreplace({loop.var: TURN * block + loop.var})
-    fn = lambda expr: expr.mapped(fn, change)
+    fn: Callable[[Expr], Expr] = lambda expr: expr.mapped(fn, change)
     body = tuple(s.mapped(fn, change) for s in loop.body if isinstance(s, (Let, Store)))
     inside = Loop(loop.var, sympy.Integer(TURN), body, vector=True)
     return Loop(block, loop.extent / TURN, (inside,), parallel=True), (inside,)

@@ -39,3 +39,21 @@ def test_what_is_read_and_written():
     assert loaded((third,)) == {"out"}  # it adds to what is there
     assert names_used((second,)) == {"t0", "i1", "n"}
     assert len(list(statements(KERNEL.body))) == 8 and names_used(KERNEL.body) >= {"s", "i0", "i2"}
+
+
+SCALES = parse("""\
+kernel k(x: f32[n], a: f32[]) -> (out: f32[n], b: f32[]) sizes (n):
+    t0 = exp(a[0])
+    t1 = mul(t0, t0)
+    parallel i0 < n:
+        out[i0] = mul(x[i0], t1)
+    t2 = exp(out[0])
+    parallel i1 < n:
+        out[i1] add= mul(t0, t2)""")
+
+
+def test_scalars_that_need_nothing_written_are_every_launchs_own():
+    first, box_made, last = pieces(SCALES)
+    names = [[s.name for s in p.body if isinstance(s, Let)] for p in (first, box_made, last)]
+    assert names == [["t0", "t1"], ["t2"], ["t2", "t0"]]
+    assert not first.scratch and [b.name for b in last.scratch] == [box("t2")] == [b.name for b in box_made.scratch]
