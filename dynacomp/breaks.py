@@ -61,6 +61,8 @@ REASONS: dict[str, Reason] = {
     "resume": Reason("a graph break at a place where the frame cannot be resumed"),
     "contents": Reason("a container whose content changes from call to call: Python reads it",
                        "a NumPy array of a fixed or symbolic size needs no break"),
+    "growing": Reason("a long loop around an array that grows: it runs in Python, its body compiled for all sizes",
+                      "store into one of full length, x.at[i].set(...), to keep it in the graph"),
     "rounds": Reason("a loop whose number of rounds changes: it runs in Python, its body compiled",
                      "jax.lax.fori_loop or scan keep it in the graph"),
     "scalar": Reason("arithmetic that may raise, on a changing Python number"),

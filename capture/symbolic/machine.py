@@ -24,6 +24,7 @@ from dynacomp.capture.base.hashes import HASHED
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.bytecode.code import VERSION, Decoded, Instruction, decode
 from dynacomp.capture.bytecode.resume import goes_on_behind
+from dynacomp.capture.symbolic import growing_arrays
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.effects import Effects
 from dynacomp.capture.symbolic.frame_values import HandlingV
@@ -47,6 +48,7 @@ from dynacomp.capture.symbolic.values import (
 MAX_STEPS = 2_000_000  # instructions a capture; a longer Python loop is run, not unrolled
 STEPS_AN_ITEM = 10  # what an element that nothing looks at counts
 MAX_UNROLLED_OPS = 4_000  # array operations of one unrolled loop
+LONG_ROUNDS, LONG_OPS = 8, 300  # a counted loop with both becomes one node, if it may: that is compiled sooner
 MAX_ROUNDS, MAX_LOOP_OPS = 48, 100  # a loop with more of both is not unrolled
 MAX_ITEMS = 256  # the same for loops over objects that exist, such as the layers or leaves of a model
 MAX_IDLE_STEPS = 100_000  # instructions of a loop that makes no array operation: such a loop runs in Python
@@ -69,6 +71,7 @@ class Loop:
     steps: int
     relations: int
     rounds: int = 0
+    shapes: Any = field(default_factory=dict)  # of arrays, as the last round found them: see `growing_arrays`
 
 
 @dataclass(eq=False)
@@ -347,19 +350,26 @@ def watch_loop(cap: Capture, frame: Frame, instr: Instruction) -> None:
     ops = cap.progress.captured_ops - loop.ops
     items = is_over_items(frame, instr)
     idle = not ops and not items and cap.progress.steps - loop.steps > MAX_IDLE_STEPS
+    rounds = growing_arrays.rounds_of(frame, instr, loop.rounds)
+    expected = ops // (loop.rounds - 1) * rounds if loop.rounds > 2 else ops
     most = MAX_ITEMS if items else MAX_ROUNDS
     if is_going_on(frame, instr) and (loop.rounds > 1 or goes_on_behind(frame.code.code, instr.index)):
         cap.lessons.breaks.setdefault(loop.step, Lesson(loop.step, "rounds", "", cap.where()))
         raise Restart()
+    if cap.may_break and growing_arrays.is_too_long(frame, instr, loop, expected):
+        cap.lessons.breaks.setdefault(loop.step, Lesson(loop.step, "growing", "", cap.where()))
+        raise Restart()
     if instr.name != "FOR_ITER" and ops and loop.relations < len(cap.sizes.scope.relations):
         _roll(cap, (id(frame.code.code), frame.code.at[instr.argval]))  # a `while` that sizes end
-    if ops > MAX_UNROLLED_OPS or (loop.rounds > most and (ops > MAX_LOOP_OPS or idle)):
+    if rounds > loop.rounds and rounds >= LONG_ROUNDS and expected > LONG_OPS:
+        _roll(cap, (id(frame.code.code), instr.index))
+    if expected > MAX_UNROLLED_OPS or rounds > most and (expected > MAX_LOOP_OPS or idle):
         key = (id(frame.code.code), instr.index if instr.name == "FOR_ITER" else frame.code.at[instr.argval])
         if ops:
             _roll(cap, key)
         if cap.bodies:
-            raise Break("too_long", f"{loop.rounds} rounds of a loop in a transformed function")
-        lesson = Lesson(loop.step, "long_loop", f"{loop.rounds} rounds and more", cap.where())
+            raise Break("too_long", f"{rounds} rounds of a loop in a transformed function")
+        lesson = Lesson(loop.step, "long_loop", f"{rounds} rounds and more", cap.where())
         cap.lessons.breaks.setdefault(loop.step, lesson)
         raise Restart()
 
