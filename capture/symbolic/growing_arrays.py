@@ -21,7 +21,7 @@ from dynacomp.capture.symbolic.questions import is_graph_array
 from dynacomp.capture.symbolic.values import children, is_exactly
 
 MOST_OPS = 600  # array operations of all rounds together that are unrolled all the same
-MOST_ARRAYS = 64  # of a local name, that are looked at
+MOST_SEEN = 64  # of what a local name holds
 
 Shapes = dict[tuple[Any, ...], tuple[Any, ...]]
 
@@ -29,8 +29,10 @@ Shapes = dict[tuple[Any, ...], tuple[Any, ...]]
 def is_too_long(frame: Any, instr: Instruction, loop: Any, expected: int) -> bool:
     """Whether a loop that is to run so many operations goes around an array that grows, for too long to be unrolled.
     Called each time that it is at `instr`."""
+    if expected <= MOST_OPS:
+        return False
     before, loop.shapes = loop.shapes, _shapes(frame, instr.index)
-    return expected > MOST_OPS and any(_is_longer(shape, loop.shapes.get(place)) for place, shape in before.items())
+    return any(_is_longer(shape, loop.shapes.get(place)) for place, shape in before.items())
 
 
 def rounds_of(frame: Any, instr: Instruction, begun: int) -> int:
@@ -45,16 +47,16 @@ def rounds_of(frame: Any, instr: Instruction, begun: int) -> int:
 def _shapes(frame: Any, index: int) -> Shapes:
     """The shapes of the arrays that later rounds may read, by name, and place in its containers."""
     names = live(frame.code, index)
-    return {(name, i): array.aval.shape for name, v in frame.locals.items() if name in names
-            for i, array in zip(range(MOST_ARRAYS), _arrays(v, 0))}
+    return {(name, i): part.aval.shape for name, v in frame.locals.items() if name in names
+            for i, part in zip(range(MOST_SEEN), _parts(v, 0)) if is_graph_array(part)}
 
 
-def _arrays(v: Any, depth: int) -> Iterator[Any]:
-    if is_graph_array(v):
-        yield v
-    elif depth < 3 and v.source is None and getattr(v, "front", None) is None:  # what nobody asked for is not looked at
+def _parts(v: Any, depth: int) -> Iterator[Any]:
+    """It, and what it holds."""
+    yield v
+    if depth < 3 and v.source is None and getattr(v, "front", None) is None:  # what nobody asked for is not looked at
         for child in children(v):
-            yield from _arrays(child, depth + 1)
+            yield from _parts(child, depth + 1)
 
 
 def _is_longer(before: tuple[Any, ...], now: tuple[Any, ...] | None) -> bool:
