@@ -109,7 +109,7 @@ def enter_others(cap: Capture, fn: Any) -> None:
     inside = python_inside(fn)
     own = inside is not None and is_library(inside) and str(module_of(inside)).partition(".")[0] != "jax"
     if own and inside not in cap.lessons.unpacked:
-        cap.lessons.unpacked.add(inside)
+        cap.lessons.unpacked[inside] = True
         raise Restart
 
 
@@ -117,7 +117,7 @@ def enter_class(cap: Capture, cls: Any) -> None:
     """Restart where the next attempt is to make objects of this class of a library as if the program had written it:
     what they do, as context managers, is no operation of a graph."""
     if issubclass(type(cls), type) and is_library(cls) and cls not in cap.lessons.unpacked:
-        cap.lessons.unpacked.add(cls)
+        cap.lessons.unpacked[cls] = True
         raise Restart
 
 

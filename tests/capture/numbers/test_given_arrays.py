@@ -83,11 +83,11 @@ def until(w, xb):
 def test_python_runs_the_loops_in_which_the_content_of_data_decides():
     dynacomp.reset()
     compiled = dynacomp.jit(until, backend="eager")
-    for seed in range(3):
+    for seed in range(5):
         before = dynacomp.stats()["frames_captured"]
         for w, xb in batches(seed=seed):
             np.testing.assert_array_equal(compiled(w, xb), until(w, xb))
-    assert dynacomp.stats()["frames_captured"] == before <= 12 and not dynacomp.stats()["frames_eager"]
+    assert dynacomp.stats()["frames_captured"] == before <= 16 and not dynacomp.stats()["frames_eager"]
 
 
 def changes(w, xb):
