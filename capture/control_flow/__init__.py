@@ -5,6 +5,9 @@
                   `while_loop` node
     rolled_loops  Long loops of Python as one node: `fori_loop` for `range`, `while_loop` for
                   `while`
+    long_loops    Long Python loops are not unrolled: they become one node, or Python runs them
+    growing_arrays  Loops around arrays that grow: Python runs them, and their body is compiled
+                  once for all sizes
     appended_rows  What the rounds of a loop append to lists, when the loop is one node
     numbers_behind  Python numbers behind a loop that is one node
     python_loops  Loops whose number of rounds changes from call to call: Python runs them, and their body

@@ -3,7 +3,7 @@ compiled once.
 
 Unrolled, such a loop takes an entry for each number of rounds, and one of a hundred rounds takes long to compile.
 Where it can be no node of the Graph either (see `rolled_loops`), capture breaks where it begins; each round is then a
-resume function, the same for all (see `machine.watch_loop`).
+resume function, the same for all (see `long_loops`).
 
 What a loop goes over is known by its Sources: the numbers that end a range, the container that a `for` walks. The
 driver says whether they change too often (`Policy.changes_often` of `Rounds`).
@@ -15,15 +15,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from dynacomp.capture.base.errors import Restart
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bytecode.code import Instruction
+from dynacomp.capture.control_flow.long_loops import leave
 from dynacomp.capture.graph.sizes import canonical, is_symbolic, names
 from dynacomp.capture.kinds.iteration import ROUNDS_ASKED
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.iterator_values import CountIterV, GivenIterV, SeqIterV, StreamV, counters
 from dynacomp.capture.symbolic.kind import Kind, define, kind
-from dynacomp.capture.symbolic.lessons import Lesson
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.questions import is_size
 from dynacomp.capture.symbolic.values import SizeV, Value, is_const
@@ -49,8 +48,7 @@ def watch_rounds(cap: Capture, frame: Frame, instr: Instruction, it: Value) -> N
         cap.numbers.scalars.update(counted(cap, it))
     if must_unroll(it, loop.rounds) and loop.step not in cap.lessons.breaks and any(
             map(cap.root.policy.changes_often, rounds_of(cap, it))):
-        cap.lessons.breaks[loop.step] = Lesson(loop.step, "rounds", "", cap.where())
-        raise Restart()
+        leave(cap, loop, "rounds")
 
 
 def must_unroll(it: Value, rounds: int) -> bool:

@@ -1,7 +1,7 @@
 """Long loops of Python as one node: `fori_loop` for `range` and the rows of arrays, `while_loop` for `while`.
 
 A loop whose condition Python knows is captured iteration by iteration. Where that grows too long
-(`machine.watch_loop`), capture starts over, and the loop becomes one node: what an iteration carries
+(`long_loops`), capture starts over, and the loop becomes one node: what an iteration carries
 must keep its kind as in `loops`, its Python ints become numbers of the Graph. The first iterations may
 differ; they stay what they are. A loop that is no node after all runs in Python, its body compiled.
 """

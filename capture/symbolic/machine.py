@@ -13,7 +13,6 @@ N must run in Python: state needs no rollback, and what a callee did before brea
 from __future__ import annotations
 
 import dis
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import CodeType
@@ -23,8 +22,6 @@ from dynacomp.capture.base.errors import Break, GiveUp, Raised, Restart
 from dynacomp.capture.base.hashes import HASHED
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.bytecode.code import VERSION, Decoded, Instruction, decode
-from dynacomp.capture.bytecode.resume import goes_on_behind
-from dynacomp.capture.symbolic import growing_arrays
 from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.effects import Effects
 from dynacomp.capture.symbolic.frame_values import HandlingV
@@ -47,11 +44,6 @@ from dynacomp.capture.symbolic.values import (
 
 MAX_STEPS = 2_000_000  # instructions a capture; a longer Python loop is run, not unrolled
 STEPS_AN_ITEM = 10  # what an element that nothing looks at counts
-MAX_UNROLLED_OPS = 4_000  # array operations of one unrolled loop
-LONG_ROUNDS, LONG_OPS = 8, 300  # a counted loop with both becomes one node, if it may: that is compiled sooner
-MAX_ROUNDS, MAX_LOOP_OPS = 48, 100  # a loop with more of both is not unrolled
-MAX_ITEMS = 256  # the same for loops over objects that exist, such as the layers or leaves of a model
-MAX_IDLE_STEPS = 100_000  # instructions of a loop that makes no array operation: such a loop runs in Python
 MAX_IDLE_CALL = 20_000  # the same for a call, where the data that the frame is given changes
 MAX_DEPTH = 120  # inlined calls inside each other
 
@@ -312,7 +304,7 @@ def step(cap: Capture, frame: Frame) -> None:
     cap.progress.steps += 1
     if instr.name in BACK_EDGES:  # without passing one, or a call, no code runs for ever
         cap.count(0)
-        watch_loop(cap, frame, instr)
+        OPERATIONS.watch_loop(cap, frame, instr)
         watch_call(cap)
     handler = HANDLERS.get(instr.name)
     if handler is None:
@@ -337,50 +329,6 @@ def step(cap: Capture, frame: Frame) -> None:
     frame.index = frame.index + 1 if target is None else frame.code.at[target]
 
 
-def watch_loop(cap: Capture, frame: Frame, instr: Instruction) -> None:
-    """A long loop is not unrolled: it becomes one node (see `rolled_loops`), or Python runs it, and its body is
-    compiled once.
-
-    The lesson is to break where the loop began (for a loop of a callee: at the call, so that the
-    callee is captured by itself)."""
-    now = cap.progress
-    loop = frame.loops.setdefault(instr.index, Loop(
-        now.top_step, now.captured_ops, now.steps, len(cap.sizes.scope.relations)))
-    loop.rounds += 1
-    ops = cap.progress.captured_ops - loop.ops
-    items = is_over_items(frame, instr)
-    idle = not ops and not items and cap.progress.steps - loop.steps > MAX_IDLE_STEPS
-    rounds = growing_arrays.rounds_of(frame, instr, loop.rounds)
-    expected = ops // (loop.rounds - 1) * rounds if loop.rounds > 2 else ops
-    most = MAX_ITEMS if items else MAX_ROUNDS
-    if is_going_on(frame, instr) and (loop.rounds > 1 or goes_on_behind(frame.code.code, instr.index)):
-        cap.lessons.breaks.setdefault(loop.step, Lesson(loop.step, "rounds", "", cap.where()))
-        raise Restart()
-    if cap.may_break and growing_arrays.is_too_long(frame, instr, loop, expected):
-        cap.lessons.breaks.setdefault(loop.step, Lesson(loop.step, "growing", "", cap.where()))
-        raise Restart()
-    if instr.name != "FOR_ITER" and ops and loop.relations < len(cap.sizes.scope.relations):
-        _roll(cap, (id(frame.code.code), frame.code.at[instr.argval]))  # a `while` that sizes end
-    if rounds > loop.rounds and rounds >= LONG_ROUNDS and expected > LONG_OPS:
-        _roll(cap, (id(frame.code.code), instr.index))
-    if expected > MAX_UNROLLED_OPS or rounds > most and (expected > MAX_LOOP_OPS or idle):
-        key = (id(frame.code.code), instr.index if instr.name == "FOR_ITER" else frame.code.at[instr.argval])
-        if ops:
-            _roll(cap, key)
-        if cap.bodies:
-            raise Break("too_long", f"{rounds} rounds of a loop in a transformed function")
-        lesson = Lesson(loop.step, "long_loop", f"{rounds} rounds and more", cap.where())
-        cap.lessons.breaks.setdefault(loop.step, lesson)
-        raise Restart()
-
-
-def _roll(cap: Capture, key: tuple[int, int]) -> None:
-    """The next attempt makes a node of a loop, if it may."""
-    if key not in cap.lessons.rolled:
-        cap.lessons.rolled.add(key)
-        raise Restart()
-
-
 def watch_call(cap: Capture) -> None:
     """A call of the outermost frame that works on changing data for long, and makes no array operation, runs in
     Python: it would be captured for each text."""
@@ -389,28 +337,6 @@ def watch_call(cap: Capture) -> None:
     if idle and cap.root.policy.changes_often(Data()):
         cap.lessons.breaks.setdefault(cap.progress.top_step, Lesson(cap.progress.top_step, "idle", "", cap.where()))
         raise Restart()
-
-
-def is_going_on(frame: Frame, instr: Instruction) -> bool:
-    """Whether a loop ran in Python when the frame was resumed: a round that has come to its end without another
-    break ends there, so that all such rounds are compiled once."""
-    source = frame.stack[-1].source if instr.name == "FOR_ITER" and frame.parent is None else None
-    return isinstance(source, S.Local) and source.name.startswith("$s")
-
-
-def is_over_items(frame: Frame, instr: Instruction) -> bool:
-    """Whether the loop that `instr` belongs to is a `for` over anything but numbers that are counted;
-    what a generator counts are mostly the items that it gives."""
-    if frame.code.code.co_flags & inspect.CO_GENERATOR:
-        return True
-    head = instr if instr.name == "FOR_ITER" else frame.code.instrs[frame.code.at[instr.argval]]
-    return head.name == "FOR_ITER" and not is_counted(frame.stack[-1])
-
-
-def is_counted(it: Value) -> bool:
-    """Numbers, or the batches of a generator that exists: there may be very many."""
-    many = kind(it).many
-    return many is not None and many(it)
 
 
 def unwind(cap: Capture, frame: Frame, instr: Instruction, raised: Raised) -> None:

@@ -64,6 +64,7 @@ class Operations:
     changed: Callable[[Cap], None]
 
     # the whole capture
+    watch_loop: Callable[[Cap, Any, Any], None]  # each time that a loop comes round
     let_go: Callable[[Cap], None]
     hearing: Callable[[Cap, str], AbstractContextManager[None]]  # warnings that a library gives while a call is traced
     folding: Callable[..., AbstractContextManager[None]]  # those of a function of constants

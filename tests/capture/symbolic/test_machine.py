@@ -1,30 +1,22 @@
-"""Long Python loops without arrays are left to Python: capturing them takes no longer than a short one."""
+"""`symbolic.machine`: instructions run symbolically, and how far that goes."""
 
-import time
+import jax.numpy as jnp
+import numpy as np
 
 import dynacomp
+from dynacomp.capture.symbolic.machine import MAX_DEPTH
 
 
-def numbers(n):
-    table = {}
-    for i in range(n):
-        for j in range(n):
-            table[i, j] = i * j
-    k = 0
-    while k < n * n:
-        k += 1
-    return len(table), k
+def down(x, n):
+    return x if n == 0 else down(x + 1, n - 1) * 2 - x
 
 
-def test_a_loop_of_numbers_is_not_unrolled():
-    compiled = dynacomp.jit(numbers)
-    began = time.process_time()
-    assert compiled(400) == numbers(400)
-    assert time.process_time() - began < 8
-    assert "long_loop" in dynacomp.stats()["breaks"]
-
-
-def test_a_short_one_vanishes():
-    before = dict(dynacomp.stats()["breaks"])
-    assert dynacomp.jit(numbers)(10) == numbers(10)
-    assert dynacomp.stats()["breaks"] == before
+def test_calls_inside_each_other_are_captured_up_to_a_depth():
+    dynacomp.reset()
+    compiled = dynacomp.jit(down, backend="eager")
+    for size in (3, 4, 5):
+        np.testing.assert_array_equal(compiled(jnp.ones(size), 20), down(jnp.ones(size), 20))
+    assert dynacomp.stats()["frames_captured"] == 2 and not dynacomp.stats()["breaks"]
+    np.testing.assert_array_equal(compiled(jnp.zeros(3), MAX_DEPTH + 5), down(jnp.zeros(3), MAX_DEPTH + 5))
+    told = dynacomp.stats()  # where Python's own recursion limit comes first, the frame runs eagerly
+    assert told["breaks"].get("depth") or told["frames_eager"].get("depth")

@@ -16,9 +16,9 @@ from typing import Any
 
 from dynacomp.capture.bytecode.code import Instruction
 from dynacomp.capture.bytecode.control_flow_graph import live
-from dynacomp.capture.symbolic.iterator_values import counters
+from dynacomp.capture.symbolic.machine import Frame, Loop
 from dynacomp.capture.symbolic.questions import is_graph_array
-from dynacomp.capture.symbolic.values import children, is_exactly
+from dynacomp.capture.symbolic.values import children
 
 MOST_OPS = 600  # array operations of all rounds together that are unrolled all the same
 MOST_SEEN = 64  # of what a local name holds
@@ -26,7 +26,7 @@ MOST_SEEN = 64  # of what a local name holds
 Shapes = dict[tuple[Any, ...], tuple[Any, ...]]
 
 
-def is_too_long(frame: Any, instr: Instruction, loop: Any, expected: int) -> bool:
+def is_too_long(frame: Frame, instr: Instruction, loop: Loop, expected: int) -> bool:
     """Whether a loop that is to run so many operations goes around an array that grows, for too long to be unrolled.
     Called each time that it is at `instr`."""
     if expected <= MOST_OPS:
@@ -35,16 +35,7 @@ def is_too_long(frame: Any, instr: Instruction, loop: Any, expected: int) -> boo
     return any(_is_longer(shape, loop.shapes.get(place)) for place, shape in before.items())
 
 
-def rounds_of(frame: Any, instr: Instruction, begun: int) -> int:
-    """How many rounds a loop will begin that has begun so many, as far as that is known: a `while` may end with this
-    one."""
-    counts = counters(frame.stack[-1]) if instr.name == "FOR_ITER" else []
-    left = [len(range(c.current.value, c.stop.value, c.step.value)) for c in counts
-            if all(is_exactly(x, int) for x in (c.current, c.stop, c.step)) and c.step.value]
-    return begun - 1 + max(1, min(left, default=1))
-
-
-def _shapes(frame: Any, index: int) -> Shapes:
+def _shapes(frame: Frame, index: int) -> Shapes:
     """The shapes of the arrays that later rounds may read, by name, and place in its containers."""
     names = live(frame.code, index)
     return {(name, i): part.aval.shape for name, v in frame.locals.items() if name in names

@@ -1,4 +1,4 @@
-"""`symbolic.growing_arrays`: long loops around arrays that grow run in Python, short ones are unrolled."""
+"""`control_flow.growing_arrays`: long loops around arrays that grow run in Python, short ones are unrolled."""
 
 import jax
 import jax.numpy as jnp

@@ -1,0 +1,112 @@
+"""Long Python loops are not unrolled: they become one node, or Python runs them, and their body is compiled once.
+
+Each time that a loop comes round (`machine.step`, at its back edge or `FOR_ITER`), what it has cost so far is looked
+at. A counted loop (a range, the rows of an array) says how many rounds are to come, so that after two of them it is
+known what it would cost. Attempts to make it a node are `rolled_loops`; loops that Python runs are `python_loops`.
+
+    for t in range(60):             # judged when two rounds have run 2 x 80 operations: a node
+        x = x - 0.1 * denoise(x, t)
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import NoReturn
+
+from dynacomp.capture.base.errors import Break, Restart
+from dynacomp.capture.bytecode.code import Instruction
+from dynacomp.capture.bytecode.resume import goes_on_behind
+from dynacomp.capture.control_flow import growing_arrays
+from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.symbolic.iterator_values import counters
+from dynacomp.capture.symbolic.kind import kind
+from dynacomp.capture.symbolic.lessons import Lesson
+from dynacomp.capture.symbolic.machine import Capture, Frame, Loop
+from dynacomp.capture.symbolic.operations import OPERATIONS
+from dynacomp.capture.symbolic.values import Value, is_exactly
+
+MAX_UNROLLED_OPS = 4_000  # array operations of one unrolled loop
+LONG_ROUNDS, LONG_OPS = 8, 300  # a counted loop with both becomes one node, if it may: that is compiled sooner
+MAX_ROUNDS, MAX_LOOP_OPS = 48, 100  # a loop with more of both is not unrolled
+MAX_ITEMS = 256  # the same for loops over objects that exist, such as the layers or leaves of a model
+MAX_IDLE_STEPS = 100_000  # instructions of a loop that makes no array operation: such a loop runs in Python
+
+
+def watch_loop(cap: Capture, frame: Frame, instr: Instruction) -> None:
+    """A long loop is not unrolled: it becomes one node (see `rolled_loops`), or Python runs it, and its body is
+    compiled once.
+
+    The lesson is to break where the loop began (for a loop of a callee: at the call, so that the
+    callee is captured by itself)."""
+    now = cap.progress
+    loop = frame.loops.setdefault(instr.index, Loop(
+        now.top_step, now.captured_ops, now.steps, len(cap.sizes.scope.relations)))
+    loop.rounds += 1
+    ops = cap.progress.captured_ops - loop.ops
+    items = is_over_items(frame, instr)
+    idle = not ops and not items and cap.progress.steps - loop.steps > MAX_IDLE_STEPS
+    rounds = rounds_of(frame, instr, loop.rounds)
+    expected = ops // (loop.rounds - 1) * rounds if loop.rounds > 2 else ops
+    most = MAX_ITEMS if items else MAX_ROUNDS
+    if is_going_on(frame, instr) and (loop.rounds > 1 or goes_on_behind(frame.code.code, instr.index)):
+        leave(cap, loop, "rounds")
+    if cap.may_break and growing_arrays.is_too_long(frame, instr, loop, expected):
+        leave(cap, loop, "growing")
+    if instr.name != "FOR_ITER" and ops and loop.relations < len(cap.sizes.scope.relations):
+        _roll(cap, (id(frame.code.code), frame.code.at[instr.argval]))  # a `while` that sizes end
+    if rounds > loop.rounds and rounds >= LONG_ROUNDS and expected > LONG_OPS:
+        _roll(cap, (id(frame.code.code), instr.index))
+    if expected > MAX_UNROLLED_OPS or loop.rounds > most and (ops > MAX_LOOP_OPS or idle):
+        key = (id(frame.code.code), instr.index if instr.name == "FOR_ITER" else frame.code.at[instr.argval])
+        if ops:
+            _roll(cap, key)
+        if cap.bodies:
+            raise Break("too_long", f"{rounds} rounds of a loop in a transformed function")
+        leave(cap, loop, "long_loop", f"{rounds} rounds and more")
+
+
+def leave(cap: Capture, loop: Loop, reason: str, detail: str = "") -> NoReturn:
+    """Python runs the loop: the next attempt breaks where it began."""
+    cap.lessons.breaks.setdefault(loop.step, Lesson(loop.step, reason, detail, cap.where()))
+    raise Restart()
+
+
+def _roll(cap: Capture, key: tuple[int, int]) -> None:
+    """The next attempt makes a node of a loop, if it may."""
+    if key not in cap.lessons.rolled:
+        cap.lessons.rolled.add(key)
+        raise Restart()
+
+
+def rounds_of(frame: Frame, instr: Instruction, begun: int) -> int:
+    """How many rounds a loop will begin that has begun so many, as far as that is known: a `while` may end with this
+    one."""
+    counts = counters(frame.stack[-1]) if instr.name == "FOR_ITER" else []
+    left = [len(range(c.current.value, c.stop.value, c.step.value)) for c in counts
+            if all(is_exactly(x, int) for x in (c.current, c.stop, c.step)) and c.step.value]
+    return begun - 1 + max(1, min(left, default=1))
+
+
+def is_going_on(frame: Frame, instr: Instruction) -> bool:
+    """Whether a loop ran in Python when the frame was resumed: a round that has come to its end without another
+    break ends there, so that all such rounds are compiled once."""
+    source = frame.stack[-1].source if instr.name == "FOR_ITER" and frame.parent is None else None
+    return isinstance(source, S.Local) and source.name.startswith("$s")
+
+
+def is_over_items(frame: Frame, instr: Instruction) -> bool:
+    """Whether the loop that `instr` belongs to is a `for` over anything but numbers that are counted;
+    what a generator counts are mostly the items that it gives."""
+    if frame.code.code.co_flags & inspect.CO_GENERATOR:
+        return True
+    head = instr if instr.name == "FOR_ITER" else frame.code.instrs[frame.code.at[instr.argval]]
+    return head.name == "FOR_ITER" and not is_counted(frame.stack[-1])
+
+
+def is_counted(it: Value) -> bool:
+    """Numbers, or the batches of a generator that exists: there may be very many."""
+    many = kind(it).many
+    return many is not None and many(it)
+
+
+OPERATIONS.watch_loop = watch_loop
