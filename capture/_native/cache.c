@@ -153,7 +153,8 @@ static void move_to_front(CodeState *state, Entry *entry)
     state->version++;
 }
 
-/* The entry that holds for this call, as a new reference, its registers in `run`; NULL: none does. */
+/* The entry that holds for this call, as a new reference, its registers in `run`; NULL: none does, or an exception
+ * came from outside. */
 Entry *dc_cache_find(CodeState *state, PyObject *key, const Call *call, Run *run)
 {
     for (int attempt = 0; attempt < 8; attempt++) {
@@ -177,6 +178,9 @@ Entry *dc_cache_find(CodeState *state, PyObject *key, const Call *call, Run *run
                 next = e->next;
             }
             Py_DECREF(e);
+            if (PyErr_Occurred()) {
+                return NULL;
+            }
             if (changed) {
                 goto again;
             }

@@ -108,7 +108,10 @@ static Answer judge(PyObject *answer, const Call *call, PyCodeObject *code, Run 
         return failed();
     }
     Py_ssize_t step = dc_guards_eval(((Entry *)answer)->guards, call, run);
-    return step == -1 ? take((Entry *)Py_NewRef(answer), run) : reject(step, code);
+    if (step == -1) {
+        return take((Entry *)Py_NewRef(answer), run);
+    }
+    return PyErr_Occurred() ? failed() : reject(step, code);
 }
 
 /* What becomes of a call. The registers live in here only: the C stack below a frame that runs on
@@ -122,6 +125,9 @@ __attribute__((noinline)) Answer dc_resolve(const Call *call, CodeState *state, 
         dc_counters.hits++;
         state->hits++;
         return take(entry, &run);
+    }
+    if (PyErr_Occurred()) {
+        return failed();
     }
     if (on_miss == NULL) {
         return (Answer){RUN_PLAIN_ACTIVE, NULL, NULL, NULL};

@@ -130,6 +130,39 @@ static bool of_numpy(PyObject *x)
     return PyTuple_CheckExact(x) || PyList_CheckExact(x) || (dc_numpy() && Py_IS_TYPE(x, dc_numpy()->ndarray));
 }
 
+/* Whether an exception of class Exception is the program's all the same: a signal handler has raised it. */
+static bool raised_by_handler(PyObject *error)
+{
+    PyObject *module = PyImport_ImportModule("dynacomp.capture.base.interrupts");
+    PyObject *told = module ? PyObject_CallMethod(module, "by_handler", "O", error) : NULL;
+    bool is = told == Py_True;
+    Py_XDECREF(module);
+    Py_XDECREF(told);
+    if (told == NULL) {
+        PyErr_Clear();
+    }
+    return is;
+}
+
+/* What a host function raises fails the guard. What came from outside stays pending, and ends the call: Ctrl-C, or the
+ * exception of a signal handler, which Python calls while NumPy's functions in Python run. */
+static void clear_unless_from_outside(void)
+{
+    PyObject *type, *error, *trace;
+    PyErr_Fetch(&type, &error, &trace);
+    PyErr_NormalizeException(&type, &error, &trace);
+    if (trace) {
+        PyException_SetTraceback(error, trace);
+    }
+    if (!PyErr_GivenExceptionMatches(type, PyExc_Exception) || raised_by_handler(error)) {
+        PyErr_Restore(type, error, trace);
+        return;
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(error);
+    Py_XDECREF(trace);
+}
+
 static int eval_host(Step *s, Run *run, const Call *call)
 {
     DC_UNUSED(call);
@@ -143,7 +176,7 @@ static int eval_host(Step *s, Run *run, const Call *call)
     }
     PyObject *found = PyObject_Vectorcall(s->refs[0], args, (size_t)s->n, NULL);
     if (found == NULL) {
-        PyErr_Clear();
+        clear_unless_from_outside();
         return 0;
     }
     dc_set_register(run, s->dst, found);

@@ -190,7 +190,8 @@ static Py_ssize_t first_failure(GuardProgram *guards, const Call *call, Run *run
     return guards->dead ? 0 : -1;
 }
 
-/* -1 where all hold: the registers then live until dc_run_clear. Else the failing step's index. */
+/* -1 where all hold: the registers then live until dc_run_clear. Else the failing step's index; with an exception
+ * pending where one came from outside (see guard_numbers.c). */
 Py_ssize_t dc_guards_eval(GuardProgram *guards, const Call *call, Run *run)
 {
     if (guards->dead || !dc_run_init(run, guards)) {
@@ -327,7 +328,7 @@ static PyObject *guards_check(GuardProgram *self, PyObject *args)
     }
     Py_ssize_t failed = dc_guards_eval(self, &call, &run);
     dc_run_clear(&run);
-    return PyLong_FromSsize_t(failed);
+    return PyErr_Occurred() ? NULL : PyLong_FromSsize_t(failed);
 }
 
 static PyObject *guards_registers(GuardProgram *self, PyObject *args)
@@ -338,7 +339,7 @@ static PyObject *guards_registers(GuardProgram *self, PyObject *args)
         return NULL;
     }
     if (dc_guards_eval(self, &call, &run) != -1) {
-        Py_RETURN_NONE;
+        return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
     }
     PyObject *list = PyList_New(run.nregs);
     for (int i = 0; list && i < run.nregs; i++) {

@@ -1,5 +1,7 @@
 """`numbers.given_arrays`: what NumPy makes of arrays that a call is given is computed in each call, without a break."""
 
+import signal
+import time
 import warnings
 
 import jax
@@ -168,3 +170,36 @@ def test_of_a_large_array_items_are_read():
     for n in (3, 4, 5, 6):
         np.testing.assert_allclose(rows(jnp.ones(12), table, np.arange(n) * 2), np.arange(n) * 2)
     assert dynacomp.stats()["frames_captured"] == 2 and not dynacomp.stats()["breaks"]
+
+
+def slow_in_numpy(w, xb):
+    return w * np.percentile(np.sort(xb, 0), 50, axis=0)[0] + xb.std(0)[0]
+
+
+def test_what_a_signal_handler_raises_while_numpy_computes_is_the_programs():
+    compiled = dynacomp.jit(slow_in_numpy, backend="eager", options={"measure": False})
+    given = batches((40_000, 40_001, 40_002))
+    for w, xb in given:
+        compiled(w, xb)
+    started = time.perf_counter()
+    compiled(*given[0])
+    whole, rang, came = time.perf_counter() - started, 0, 0
+
+    def ring(signum, frame):
+        nonlocal rang
+        rang += 1
+        raise TimeoutError("late")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        for k in range(20):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, whole * (k + 1) / 22)
+                compiled(*given[k % 3])
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except TimeoutError:
+                came += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert came == rang > 0
