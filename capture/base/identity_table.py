@@ -42,13 +42,5 @@ class IdentityTable:
         """Forgets every entry."""
         self._rows.clear()
 
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __copy__(self) -> IdentityTable:
-        made = IdentityTable()
-        made._rows.update(self._rows)
-        return made
-
     def __contains__(self, key: Any) -> bool:
         return self.get(key) is not None

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dynacomp.capture.base.identity_table import IdentityTable
 from dynacomp.capture.symbolic import sources as S
 
 
@@ -91,7 +90,7 @@ class Lessons:
     opens: bool = False  # conditions on numbers that change are left open, see `control_flow.openings`
     apart: set[Any] = field(default_factory=set)  # codes that change trees: `jax.jit` makes these anew
     entered: dict[Any, bool] = field(default_factory=dict)  # library functions that no size can pass; False: nor enter
-    unpacked: IdentityTable = field(default_factory=IdentityTable)  # functions and classes of libraries, no nodes
+    unpacked: dict[int, Any] = field(default_factory=dict)  # functions and classes of libraries, no nodes, by id
     opens_trees: bool = False  # what called objects keep beside their leaves is captured: a size came there
     shut: set[Any] = field(default_factory=set)  # but for those at these places
     mapped: dict[int, bool] = field(default_factory=dict)  # code of generators: whether loops go through them as `map`

@@ -108,16 +108,16 @@ def enter_others(cap: Capture, fn: Any) -> None:
     (it looks at an array's content, or an object is not yet what it will be): just what it calls breaks the graph."""
     inside = python_inside(fn)
     own = inside is not None and is_library(inside) and str(module_of(inside)).partition(".")[0] != "jax"
-    if own and inside not in cap.lessons.unpacked:
-        cap.lessons.unpacked[inside] = True
+    if own and id(inside) not in cap.lessons.unpacked:
+        cap.lessons.unpacked[id(inside)] = inside
         raise Restart
 
 
 def enter_class(cap: Capture, cls: Any) -> None:
     """Restart where the next attempt is to make objects of this class of a library as if the program had written it:
     what they do, as context managers, is no operation of a graph."""
-    if issubclass(type(cls), type) and is_library(cls) and cls not in cap.lessons.unpacked:
-        cap.lessons.unpacked[cls] = True
+    if issubclass(type(cls), type) and is_library(cls) and id(cls) not in cap.lessons.unpacked:
+        cap.lessons.unpacked[id(cls)] = cls
         raise Restart
 
 
@@ -128,13 +128,13 @@ def keeps_functions(treedef: Any) -> bool:
 
 def is_made(cap: Capture, cls: type) -> bool:
     """Whether objects of a library's class are made, and their methods entered, as those of the program's classes."""
-    return is_stateful(cls) or cls in cap.lessons.unpacked
+    return is_stateful(cls) or id(cls) in cap.lessons.unpacked
 
 
 def unpacked(cap: Capture, fn: Any) -> types.FunctionType | None:
     """The Python inside of a library's function of which an earlier attempt has found that no call can be a node."""
     inside = python_inside(fn) if cap.lessons.unpacked else None
-    return inside if inside in cap.lessons.unpacked else None
+    return inside if id(inside) in cap.lessons.unpacked else None
 
 
 def is_entered(cap: Capture, fn: Any) -> bool:
