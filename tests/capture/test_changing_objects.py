@@ -114,6 +114,7 @@ def test_a_module_with_hooks_of_its_own():
     assert compiled(X)[:2] == (1, 3)
 
 
+@pytest.mark.medium
 def test_an_iterator_without_an_end():
     def hinted(x):
         return operator.length_hint(itertools.repeat(None, times=5)), operator.length_hint(itertools.count()), x

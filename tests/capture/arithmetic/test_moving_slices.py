@@ -78,6 +78,7 @@ def test_one_node_for_all_lengths(fn):
     assert of_lengths(fn) == (2, {})
 
 
+@pytest.mark.medium
 def test_the_last_round_may_take_less():
     """It is captured by itself: whether it is a whole one, nothing asks."""
     for fn in (batches_with_a_rest, jax.grad(lambda x: batches_with_a_rest(x)[0].sum())):

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 from dynacomp.capture.bytecode.code import decode
 from dynacomp.capture.bytecode.control_flow_graph import EXIT, meeting_place
 
@@ -49,6 +51,7 @@ def test_ways_that_return_meet_at_the_end():
     assert meeting_place(code, jump_of(code)) == EXIT
 
 
+@pytest.mark.medium
 def test_what_our_own_library_does_is_no_effect_of_the_programs():
     """A process in which a loop inside a transformed function is the first thing that is looked at."""
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)

@@ -37,6 +37,7 @@ def until_long(x, n):
     return x
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("f", [generates, fills_a_cache, until_long])
 def test_their_body_is_compiled_once_for_all_sizes(f):
     dynacomp.reset()

@@ -2,6 +2,8 @@
 
 import time
 
+import pytest
+
 import dynacomp
 
 
@@ -16,6 +18,7 @@ def numbers(n):
     return len(table), k
 
 
+@pytest.mark.medium
 def test_a_loop_of_numbers_is_not_unrolled():
     compiled = dynacomp.jit(numbers)
     began = time.process_time()

@@ -155,6 +155,7 @@ def running(x):
     return jax.lax.cumprod(x / 4), jax.lax.cummax(x), jax.lax.cumlogsumexp(x, reverse=True)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("fn", [linear, backwards, jax.grad(lambda a, b: (linear(a, b) ** 2).sum(), (0, 1)),
                                 jax.jacfwd(lambda a, b: running(a[:, 0] + b[:, 1]))])
 def test_associative_scans_of_unknown_length(fn):

@@ -61,6 +61,7 @@ def test_one_that_python_made_is_another():
     assert jnp.array_equal(two_more(iter([jnp.ones(2), jnp.ones(2)])), jnp.full(2, 2.0))
 
 
+@pytest.mark.medium
 def test_it_keeps_nothing_alive_and_lives_as_long_as_it_must():
     @dynacomp.jit
     def make(holder, x):

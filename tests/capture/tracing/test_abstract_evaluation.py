@@ -187,6 +187,7 @@ def test_what_asks_for_tracers_is_asked_in_python():
     assert "internal" not in dynacomp.stats()["frames_eager"]
 
 
+@pytest.mark.medium
 def test_what_fails_for_arrays_of_jax_alone_has_not_failed():
     """The call was traced; the program gives it an array of NumPy's."""
     def f(x, y):

@@ -94,6 +94,7 @@ def test_cells_of_a_transformed_function():
         assert jnp.allclose(jitted(params, X), net.apply(params, None, X))
 
 
+@pytest.mark.medium
 def test_a_model_that_a_solver_calls():
     eqx, dfx = pytest.importorskip("equinox"), pytest.importorskip("diffrax")
     factor = [1.0]
@@ -286,6 +287,7 @@ def captures_of(fn, *args):
     return made
 
 
+@pytest.mark.medium
 def test_modules_made_anew_are_known_by_what_they_hold():
     dynacomp.reset()
     compiled = dynacomp.jit(linen, backend="xla")
