@@ -92,8 +92,7 @@ static int eval_number(Step *s, Run *run, const Call *call)
 }
 
 /* `("host", dst, fn, registers)`: what a pure function in C makes of numbers, strings, NumPy arrays and
- * tuples or lists of those; see
- * host_functions.py and host_arrays.py. */
+ * tuples or lists of those; see host_functions.py and host_arrays.py. */
 enum { MAX_HOST_ARGS = 16 };
 
 static int finish_host(Step *s, Builder *b)

@@ -40,13 +40,14 @@ def watch_loop(cap: Capture, frame: Frame, instr: Instruction) -> None:
     callee is captured by itself)."""
     now = cap.progress
     loop = frame.loops.setdefault(instr.index, Loop(
-        now.top_step, now.captured_ops, now.steps, len(cap.sizes.scope.relations)))
+        now.top_step, now.captured_ops, now.steps, len(cap.sizes.scope.relations), entered=(0, now.captured_ops)))
     loop.rounds += 1
     ops = cap.progress.captured_ops - loop.ops
     items = is_over_items(frame, instr)
     idle = not ops and not items and cap.progress.steps - loop.steps > MAX_IDLE_STEPS
-    rounds = rounds_of(frame, instr, loop.rounds)
-    expected = ops // (loop.rounds - 1) * rounds if loop.rounds > 2 else ops
+    begun, made = since_entered(frame, instr, loop, cap.progress.captured_ops)
+    rounds = rounds_of(frame, instr, begun)
+    expected = made // (begun - 1) * rounds if begun > 2 else made
     most = MAX_ITEMS if items else MAX_ROUNDS
     if is_going_on(frame, instr) and (loop.rounds > 1 or goes_on_behind(frame.code.code, instr.index)):
         leave(cap, loop, "rounds")
@@ -54,15 +55,15 @@ def watch_loop(cap: Capture, frame: Frame, instr: Instruction) -> None:
         leave(cap, loop, "growing")
     if instr.name != "FOR_ITER" and ops and loop.relations < len(cap.sizes.scope.relations):
         _roll(cap, (id(frame.code.code), frame.code.at[instr.argval]))  # a `while` that sizes end
-    if rounds > loop.rounds and rounds >= LONG_ROUNDS and expected > LONG_OPS:
+    if rounds > begun and rounds >= LONG_ROUNDS and expected > LONG_OPS:
         _roll(cap, (id(frame.code.code), instr.index))
-    if expected > MAX_UNROLLED_OPS or loop.rounds > most and (ops > MAX_LOOP_OPS or idle):
+    if max(ops, expected) > MAX_UNROLLED_OPS or loop.rounds > most and (ops > MAX_LOOP_OPS or idle):
         key = (id(frame.code.code), instr.index if instr.name == "FOR_ITER" else frame.code.at[instr.argval])
         if ops:
             _roll(cap, key)
         if cap.bodies:
-            raise Break("too_long", f"{rounds} rounds of a loop in a transformed function")
-        leave(cap, loop, "long_loop", f"{rounds} rounds and more")
+            raise Break("too_long", f"{loop.rounds} rounds of a loop in a transformed function")
+        leave(cap, loop, "long_loop", f"{max(rounds, loop.rounds)} rounds and more")
 
 
 def leave(cap: Capture, loop: Loop, reason: str, detail: str = "") -> NoReturn:
@@ -76,6 +77,15 @@ def _roll(cap: Capture, key: tuple[int, int]) -> None:
     if key not in cap.lessons.rolled:
         cap.lessons.rolled.add(key)
         raise Restart()
+
+
+def since_entered(frame: Frame, instr: Instruction, loop: Loop, ops: int) -> tuple[int, int]:
+    """The rounds that a loop has begun, and the operations made, since it was entered last: one in another loop is
+    entered in each round of that."""
+    it = frame.stack[-1] if instr.name == "FOR_ITER" else None
+    if it is not loop.iterator:
+        loop.iterator, loop.entered = it, (loop.rounds - 1, ops)
+    return loop.rounds - loop.entered[0], ops - loop.entered[1]
 
 
 def rounds_of(frame: Frame, instr: Instruction, begun: int) -> int:

@@ -13,12 +13,23 @@ from typing import Any
 
 import numpy as np
 
+# NumPy's functions that may call Python's `warnings`, which `errstate` does not hear: whatever they are given, or where
+# an array has no items along an axis, or no more than `ddof`.
+SAYING = frozenset({"corrcoef", "cov", "nanmax", "nanmean", "nanmedian", "nanmin", "nanpercentile", "nanquantile",
+                    "nanstd", "nanvar", "polyfit"})
+OF_ITEMS = frozenset({"average", "mean", "median", "percentile", "quantile", "std", "var"})
 QUIET = {np.float16: 6e4, np.float32: 1e38}  # up to which Python number NumPy compares them without a warning
 
 
 def quiet_below(number: Any) -> float:
     """See `Applied.quiet_below`."""
     return QUIET.get(type(number), 1e300)
+
+
+def may_say(fn: Any, args: Any, kwargs: Any) -> bool:
+    """Whether this call of NumPy's may give a warning that is none of arithmetic."""
+    name = _own_name(fn)
+    return name in SAYING or name in OF_ITEMS and min(np.shape(args[0]), default=1) <= int(kwargs.get("ddof", 0))
 
 
 @dataclass(frozen=True)
@@ -47,10 +58,12 @@ class Applied:
         object.__setattr__(self, "rest", None if self.stores or holds_given((rest, self.kwargs)) else rest)
 
     def __call__(self, *given: Any) -> Any:
-        if self.rest is not None:  # the usual case, in half of the time
+        if self.rest is not None and _own_name(self.fn) not in OF_ITEMS:  # the usual case, in half of the time
             with np.errstate(all="raise"):
                 return self.fn(*given, *self.rest, **self.kwargs)
         args, kwargs = put(self.args, given), put(self.kwargs, given)
+        if may_say(self.fn, args, kwargs):
+            raise ValueError(f"{_name(self.fn)} may warn of these arguments")
         with np.errstate(all="raise"):
             if self.stores:
                 args = (args[0].copy(), *args[1:])
@@ -97,6 +110,9 @@ def described(tree: Any) -> str:
 
 
 def _name(fn: Any) -> str:
-    owner = getattr(fn, "__self__", None)
-    own = getattr(fn, "name", None) or getattr(fn, "__name__", None) or repr(fn)
+    owner, own = getattr(fn, "__self__", None), _own_name(fn)
     return f"{owner.__name__}.{own}" if isinstance(owner, np.ufunc) else f"{getattr(fn, '__module__', '')}.{own}"
+
+
+def _own_name(fn: Any) -> str:
+    return getattr(fn, "name", None) or getattr(fn, "__name__", None) or repr(fn)

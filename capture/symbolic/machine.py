@@ -63,6 +63,8 @@ class Loop:
     steps: int
     relations: int
     rounds: int = 0
+    iterator: Any = None  # what it goes over, since it was entered last
+    entered: tuple[int, int] = (0, 0)  # the rounds before that, and the operations captured before that
     shapes: Any = field(default_factory=dict)  # of arrays, as the last round found them: see `growing_arrays`
 
 

@@ -27,6 +27,7 @@ from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.numbers import dynamic_scalars, host_arrays
+from dynacomp.capture.numbers.applied import may_say
 from dynacomp.capture.numbers.given_arrays import is_constant, is_data
 from dynacomp.capture.numbers.size_values import concrete
 from dynacomp.capture.symbolic.kind import Kind, define, kind
@@ -203,6 +204,8 @@ def _hosted(cap: Capture, fn: Callable[..., Any], args: list[Value], kwargs: dic
     for data in made.data:
         _known_data(cap, data, fn)
     given = [now(cap, v) for v in args], {k: now(cap, v) for k, v in kwargs.items()}
+    if may_say(fn, *given):
+        made.refuse()
     found = computed(cap, lambda: fn(*given[0], **given[1]), (*given[0], *given[1].values()), made)
     return made.result(found, lambda array: of_array(cap, array if _owner(array) is array or id(
         _owner(array)) in cap.known.ndarrays else array.copy("K"), MAX_DATA))  # NumPy keeps an owner to itself: no view

@@ -1,7 +1,9 @@
-"""Long Python loops without arrays are left to Python: capturing them takes no longer than a short one."""
+"""`control_flow.long_loops`: long loops become nodes or run in Python, as far as they are long by themselves."""
 
 import time
 
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import dynacomp
@@ -31,3 +33,28 @@ def test_a_short_one_vanishes():
     before = dict(dynacomp.stats()["breaks"])
     assert dynacomp.jit(numbers)(10) == numbers(10)
     assert dynacomp.stats()["breaks"] == before
+
+
+def denoised(x):
+    for _ in range(40):
+        for _ in range(3):
+            x = jnp.sin(x) * 0.5 + jnp.cos(x)
+    return x
+
+
+def blocks(x):
+    for _ in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12):
+        for _ in range(3):
+            for _ in (1, 2, 3):
+                x = jnp.sin(x) * 0.5 + jnp.cos(x)
+    return x
+
+
+@pytest.mark.parametrize("f, least, most", [(denoised, 10, 40), (blocks, 432, 432)])
+def test_a_long_loop_becomes_a_node_and_short_ones_in_another_loop_do_not(f, least, most):
+    dynacomp.reset()
+    compiled = dynacomp.jit(f, backend="eager")
+    for size in (3, 4, 5):
+        np.testing.assert_allclose(compiled(jnp.ones(size)), f(jnp.ones(size)), rtol=1e-6)
+    told = dynacomp.stats()
+    assert least <= told["operations"] / told["frames_captured"] <= most and not told["breaks"]

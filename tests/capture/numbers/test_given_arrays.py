@@ -203,3 +203,20 @@ def test_what_a_signal_handler_raises_while_numpy_computes_is_the_programs():
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert came == rang > 0
+
+
+@pytest.mark.parametrize("of", [
+    lambda xb: xb[xb > 2].mean(), lambda xb: xb[xb > 2].std(ddof=1),
+    lambda xb: np.nanmean(np.where(xb > 2, xb, np.nan))])
+def test_a_guard_gives_no_warning_that_the_program_gives(of):
+    def f(w, xb):
+        return w * of(xb)
+
+    heard = {f: 0, (compiled := dynacomp.jit(f, backend="eager")): 0}
+    for i, (w, xb) in enumerate(batches()):
+        for fn in heard:
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                fn(w, xb if i % 2 else xb * 4)
+            heard[fn] += len(said)
+    assert heard[f] == heard[compiled] > 0
