@@ -25,6 +25,7 @@ import numpy as np
 
 from dynacomp.capture.arithmetic import later
 from dynacomp.capture.base.errors import Break
+from dynacomp.capture.base.numpy_errors import ignoring
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bodies.placement import has_value
 from dynacomp.capture.graph.avals import Aval, aval_of, is_numpy_dtype, weak
@@ -275,11 +276,10 @@ class Near:
     dtype: Any
 
     def __call__(self, limit: float) -> Any:
-        with np.errstate(over="ignore"):
-            try:
-                near = self.dtype.type(limit)
-            except OverflowError:
-                near = self.dtype.type(np.inf if limit > 0 else -np.inf)
+        try:
+            near = ignoring(self.dtype.type, limit)
+        except OverflowError:
+            near = self.dtype.type(np.inf if limit > 0 else -np.inf)
         if float(near) == limit:
             return near
         if self.name in ("eq", "ne"):

@@ -30,6 +30,7 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.identity_table import IdentityTable
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.literals import is_literal
+from dynacomp.capture.base.numpy_errors import raising
 from dynacomp.capture.bodies.placement import home
 from dynacomp.capture.graph.avals import ARRAY_TYPE, is_numpy_dtype
 from dynacomp.capture.reconstruct.emit import Emitter
@@ -92,9 +93,9 @@ def made(cap: Capture, fn: Callable[..., Any], *args: Value) -> LaterV | None:
     if depth > MOST_NESTED or None in held or not any(map(_depth, held)):
         return None
     try:
-        with np.errstate(all="raise"), warnings.catch_warnings():
+        with warnings.catch_warnings():
             warnings.simplefilter("error")
-            like = fn(*map(_like, held))
+            like = raising(fn, *map(_like, held))
     except ours(Exception):  # as it will then, at its place
         return None
     return LaterV(like, fn=fn, args=tuple(held), depth=depth)  # type: ignore[arg-type]

@@ -26,6 +26,7 @@ import numpy as np
 from dynacomp.capture.arithmetic import graph_scalars
 from dynacomp.capture.arithmetic.moving_slices import Line
 from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.base.numpy_errors import ignoring
 from dynacomp.capture.control_flow.loop_state import State as Carried
 from dynacomp.capture.control_flow.merge import Differs, select
 from dynacomp.capture.graph.avals import Aval, aval_of
@@ -144,8 +145,7 @@ class Table:
         own = [c for c, kind in zip(columns, self.rounds.types) if kind is self.kind]
         if self.kind is int and not all(graph_scalars.fits(min(c), max(c)) for c in own):
             raise OverflowError("an int of a loop that JAX does not hold")
-        with np.errstate(all="ignore"):
-            return np.array(own, self.dtype).T
+        return ignoring(np.array, own, self.dtype).T
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from dynacomp.capture.base.numpy_errors import raising
+
 # NumPy's functions that may call Python's `warnings`, which `errstate` does not hear: whatever they are given, or where
 # an array has no items along an axis, or no more than `ddof`.
 SAYING = frozenset({"corrcoef", "cov", "nanmax", "nanmean", "nanmedian", "nanmin", "nanpercentile", "nanquantile",
@@ -59,15 +61,13 @@ class Applied:
 
     def __call__(self, *given: Any) -> Any:
         if self.rest is not None and _own_name(self.fn) not in OF_ITEMS:  # the usual case, in half of the time
-            with np.errstate(all="raise"):
-                return self.fn(*given, *self.rest, **self.kwargs)
+            return raising(self.fn, *given, *self.rest, **self.kwargs)
         args, kwargs = put(self.args, given), put(self.kwargs, given)
         if may_say(self.fn, args, kwargs):
             raise ValueError(f"{_name(self.fn)} may warn of these arguments")
-        with np.errstate(all="raise"):
-            if self.stores:
-                args = (args[0].copy(), *args[1:])
-            found = self.fn(*args, **kwargs)
+        if self.stores:
+            args = (args[0].copy(), *args[1:])
+        found = raising(self.fn, *args, **kwargs)
         return args[0] if self.stores else found
 
     def __repr__(self) -> str:

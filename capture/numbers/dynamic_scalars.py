@@ -20,6 +20,7 @@ import numpy as np
 
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.base.numpy_errors import ignoring
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.applied import Applied, Given, quiet_below
 from dynacomp.capture.symbolic import sources as S
@@ -184,8 +185,7 @@ def strict(cap: Capture, source: Any) -> tuple[Any, Any]:
     if not isinstance(source, S.Host):
         return source, cap.numbers.changing.get(source, source)
     args, values = zip(*(strict(cap, a) for a in source.args))
-    with np.errstate(all="ignore"):
-        found = source.fn(*values)
+    found = ignoring(source.fn, *values)
     same = S.Host(source.op, args, source.fn)
     if not any(map(is_numpy_number, values)) or _is_quiet(same):
         return same, found
@@ -238,8 +238,7 @@ def attribute(value: ScalarV, name: str) -> Value:
 def host(name: str, op: Any, *values: Any) -> Value:
     """What `op` (the entry `name` of FUNCTIONS) makes of numbers, computed in Python in each call."""
     try:
-        with np.errstate(all="ignore"):  # NumPy warns when the program runs
-            hint = op(*map(now, values))
+        hint = ignoring(op, *map(now, values))  # NumPy warns when the program runs
     except ours(Exception) as error:
         raise Break("scalar", f"{name} raises {type(error).__name__}") from None
     source = S.Host(name, tuple(v.source if is_changing(v) else v.value for v in values), op)

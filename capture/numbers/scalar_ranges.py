@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from dynacomp.capture.base.numpy_errors import ignoring
 from dynacomp.capture.numbers import dynamic_scalars
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.questions import is_scalar
@@ -74,9 +75,8 @@ def within(base: float, exponent: float, rows: Iterable[Bounds]) -> Bounds | Non
 
 def holds(cap: Capture, bounds: Iterable[tuple[str, Any, float]]) -> bool:
     """Whether numbers are within bounds; what changes is guarded to be."""
-    with np.errstate(all="ignore"):  # a bound may be beyond a small float of NumPy's
-        held = all(getattr(operator, name)(now(v), bound) for name, v, bound in bounds)
-    if not held:
+    # a bound may be beyond a small float of NumPy's
+    if not all(ignoring(getattr(operator, name), now(v), bound) for name, v, bound in bounds):
         return False
     for name, v, bound in bounds:
         if is_scalar(v):

@@ -14,10 +14,10 @@ import re
 from decimal import Decimal
 from typing import Any
 
-import numpy as np
 
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.base.numpy_errors import raising
 from dynacomp.capture.symbolic.iterator_values import SeqIterV
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
@@ -52,8 +52,8 @@ def fold(cap: Capture, fn: Any, *values: Value) -> Value:
         raise Break("effect", "decimal arithmetic, which reads its context and leaves flags there")
     try:
         name, places = getattr(fn, "__name__", "what is computed"), (globals(), getattr(fn, "__globals__", {}))
-        with np.errstate(all="raise"), OPERATIONS.folding(cap, name, *places):
-            found = fn(*args)
+        with OPERATIONS.folding(cap, name, *places):
+            found = raising(fn, *args)
         if type(found) is MATCHES:
             return SeqIterV(TupleV([from_python(cap, match) for match in found]), kind="other", seen=True)
     except FloatingPointError:

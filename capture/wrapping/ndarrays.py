@@ -26,6 +26,7 @@ import numpy as np
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.literals import is_literal
+from dynacomp.capture.base.numpy_errors import raising
 from dynacomp.capture.numbers import dynamic_scalars, host_arrays
 from dynacomp.capture.numbers.applied import may_say
 from dynacomp.capture.numbers.given_arrays import is_constant, is_data
@@ -285,9 +286,9 @@ def computed(cap: Capture, compute: Callable[[], Any], args: Iterable[Any], made
     owners = {id(o): o for o in map(_owner, _arrays(args)) if o.nbytes <= MAX_DATA}  # of others only items are read
     before = [(owner, owner.copy()) for owner in owners.values()]
     try:
-        with np.errstate(all="raise"), warnings.catch_warnings(record=True) as said:
+        with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
-            found = compute()
+            found = raising(compute)
     except FloatingPointError:
         raise Break("effect", "NumPy has a warning to give") from None
     except ours(Exception) as error:
