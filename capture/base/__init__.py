@@ -15,6 +15,7 @@
     literals        Objects that are their value: Python's literals, and tuples and frozensets
                     of them
     of_class        `of_class`: the things of one class among others
+    numpy_errors    NumPy's floating-point errors raise, or are ignored, while ours computes
     itertools_py    Lazy iterators of `itertools` as Python generators, which the machine enters like any other
     loops_py        `sum`, `list`, `reduce` and `jax.tree.map` of many items, as loops in Python, likewise
     groups_py       Exception groups as Python: what `except*` and the methods of groups do, likewise

@@ -14,7 +14,6 @@ import re
 from decimal import Decimal
 from typing import Any
 
-
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.numpy_errors import raising
