@@ -33,7 +33,7 @@ def ignoring(fn: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     return copy_context().run(_under, IGNORING, fn, args, kwargs)
 
 
-def _under(state: object, fn: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
+def _under(state: Any, fn: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
     _extobj_contextvar.set(state)
     return fn(*args, **kwargs)
 
