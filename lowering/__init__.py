@@ -3,7 +3,7 @@ it.
 
     sizes       Sizes and positions as SymPy expressions
     kernel_ir   The Kernel IR: loops over arrays, its scalar functions, how it prints, reads back
-                and verifies itself
+                and verifies itself, and what will run it
     primitives  The closed set of primitives, and how a captured Graph becomes one of them through
                 JAX's own tracing
     autodiff    Derivatives and batches of a compiled region, made ahead of time from its jaxpr by

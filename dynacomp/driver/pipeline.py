@@ -32,9 +32,9 @@ from dynacomp.driver.pass_list import CAPTURED, DEFAULT, KERNELS, PRIMITIVE, For
 from dynacomp.driver.placed import PlacedProgram
 from dynacomp.driver.verifying import check_kept, traced_outputs, verify
 from dynacomp.lowering.fuse.fusion import schedule
-from dynacomp.lowering.fuse.machine import CPU, GPU
 from dynacomp.lowering.fuse.schedule import Schedule
 from dynacomp.lowering.fuse.seams import seams
+from dynacomp.lowering.kernel_ir.machine import CPU, GPU
 from dynacomp.lowering.passes.kernels import REGISTERED, use_kernels
 from dynacomp.lowering.primitives.placing import Placed
 from dynacomp.lowering.primitives.translate import Fixed, Lowered, lower

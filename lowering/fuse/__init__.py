@@ -13,8 +13,6 @@
     digits     Lanes that take their position apart become two loops, of which the inner one's lie side by side
     crossing   Rows too short for lanes of their own: the lanes go across the rows
     hoisting   What a row's lanes compute alike for every row is computed once, into a row of scratch
-    machine    What the division of big folds among threads goes by: how much runs at once on what will
-               run the kernels
     splitting  Big folds with few results, in two stages, so that all threads have work
     schedule   The Schedule: what a backend gets, one whole Graph as steps over planned buffers
     control    Loops and branches as steps that hold the Schedules of their bodies

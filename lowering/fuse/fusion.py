@@ -54,11 +54,11 @@ from dynacomp.lowering.fuse.items import (
     make_update,
     op_name,
 )
-from dynacomp.lowering.fuse.machine import CPU, Machine
 from dynacomp.lowering.fuse.schedule import ExternStep, KernelStep, Schedule, Step, TemplateStep
 from dynacomp.lowering.fuse.splitting import stages_of
 from dynacomp.lowering.fuse.units import Unit, Units
 from dynacomp.lowering.kernel_ir.loops import Kernel
+from dynacomp.lowering.kernel_ir.machine import CPU, Machine
 from dynacomp.lowering.primitives.control import is_control, map_bodies
 from dynacomp.lowering.primitives.ops import TEMPLATE, has_effects, op_kind
 from dynacomp.lowering.rules.templates import TEMPLATE_RULES

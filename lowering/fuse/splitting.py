@@ -30,8 +30,8 @@ import sympy
 
 from dynacomp.capture.graph.graph import Node
 from dynacomp.lowering.fuse.items import Item, make_fold_item
-from dynacomp.lowering.fuse.machine import Machine
 from dynacomp.lowering.kernel_ir.loops import Expr
+from dynacomp.lowering.kernel_ir.machine import Machine
 from dynacomp.lowering.rules.reader import Point, Reader, shape_of
 from dynacomp.lowering.rules.reduce import Fold
 from dynacomp.lowering.sizes.indexing import FloorDiv, coefficient, flat, hint, total

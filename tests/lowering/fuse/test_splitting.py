@@ -9,8 +9,8 @@ import pytest
 
 import dynacomp
 from dynacomp.lowering.fuse.fusion import schedule
-from dynacomp.lowering.fuse.machine import GPU
 from dynacomp.lowering.interpret import schedules
+from dynacomp.lowering.kernel_ir.machine import GPU
 from dynacomp.lowering.kernel_ir.printer import text
 from dynacomp.lowering.passes.pipeline import optimise
 from dynacomp.lowering.primitives.translate import lower_function

@@ -1,4 +1,4 @@
-"""What the division of big folds among threads goes by: how much runs at once on what will run the kernels.
+"""How much runs at once on what will run the kernels: what big folds are divided by.
 
 Results depend on it, on sizes, and on nothing else.
 """
