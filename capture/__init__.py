@@ -6,8 +6,9 @@ only those listed before it.
     graph         The Graph that capture makes and every later stage reads, and the sizes in it
     bytecode      Code objects as data: read, followed, cut into resume functions and the segments
                   of generators
-    symbolic      The symbolic machine, what it holds (Values, by their Sources) and what it finds
-                  out (guards, side effects)
+    values        What the symbolic machine holds: Values, one class for each kind of Python object,
+                  and the Sources of those that were there before
+    symbolic      The symbolic machine, and what it finds out (guards, side effects)
     numbers       Numbers, strings and sizes that change from call to call, and what Python or NumPy
                   makes of them
     wrapping      From real objects to Values: objects, classes, NumPy arrays

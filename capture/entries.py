@@ -20,10 +20,10 @@ from dynacomp.capture.bytecode.resume import living, returns_tail
 from dynacomp.capture.frame import Captured
 from dynacomp.capture.graph.graph import Graph
 from dynacomp.capture.reconstruct.output import registered
-from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.guards import Guard, StepWriter
 from dynacomp.capture.symbolic.lessons import Lesson
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.values import sources as S
 from dynacomp.capture.wrapping.changing_contents import content_of
 
 

@@ -26,12 +26,15 @@ from dynacomp.capture.graph.graph import Graph
 from dynacomp.capture.numbers import dynamic_scalars, size_values
 from dynacomp.capture.reconstruct.graph_break import breaking
 from dynacomp.capture.reconstruct.output import Recipe, returning
-from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.guards import Guard, GuardSet
 from dynacomp.capture.symbolic.lessons import Frozen, Lesson, Lessons, Policy
 from dynacomp.capture.symbolic.machine import HANDLERS, Capture, Frame, StopAtBreak, check_complete, execute, new_frame
 from dynacomp.capture.symbolic.operations import check_operations
-from dynacomp.capture.symbolic.values import CellV, Lazy, NeedsConcrete, object_of, type_of
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.computed import NeedsConcrete
+from dynacomp.capture.values.constant import object_of
+from dynacomp.capture.values.objects import CellV
+from dynacomp.capture.values.value import Lazy, type_of
 from dynacomp.capture.wrapping.builder import wrap
 from dynacomp.capture.wrapping.class_prototypes import is_made, leak
 

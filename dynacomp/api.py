@@ -23,7 +23,8 @@ from dynacomp.capture.calls.calls import BUILTINS, USER_RULES
 from dynacomp.capture.calls.user_rules import allow_in_graph, assume_constant_result, substitute
 from dynacomp.capture.symbolic.libraries import is_library
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import Const, Value, stands_for
+from dynacomp.capture.values.constant import Const, stands_for
+from dynacomp.capture.values.value import Value
 from dynacomp.codegen.backends import BACKENDS
 from dynacomp.donation import Donated, DonatingFunction, donated, donating
 from dynacomp.driver.foreign import FOREIGN, is_foreign

@@ -33,8 +33,8 @@ from dynacomp.capture.reconstruct import checks
 from dynacomp.capture.suspended import capture_suspended
 from dynacomp.capture.symbolic.lessons import Lesson, Lessons
 from dynacomp.capture.symbolic.libraries import host_below
-from dynacomp.capture.symbolic.sources import Local, Source
 from dynacomp.capture.tracing.library_reads import collecting
+from dynacomp.capture.values.sources import Local, Source
 from dynacomp.driver import rounds, timing, warm
 from dynacomp.driver.attempts import entry_for
 from dynacomp.driver.history import History, Seen, forget, history_of, is_lasting, kind_of_call, policy_of, remember

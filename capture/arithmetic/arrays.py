@@ -20,12 +20,16 @@ from dynacomp.capture.bodies.placement import placement
 from dynacomp.capture.bodies.subgraphs import localise
 from dynacomp.capture.graph.avals import ARRAY_TYPE, KEY_TYPE, Aval
 from dynacomp.capture.numbers import size_values
-from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.kind import Kind, define
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_size
-from dynacomp.capture.symbolic.values import ArrayV, BuiltinMethodV, Const, NdArrayV, TupleV, Value, type_of
 from dynacomp.capture.tracing.trace_call import emit_node, library_call
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.callables import BuiltinMethodV
+from dynacomp.capture.values.computed import ArrayV, NdArrayV
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.containers import TupleV
+from dynacomp.capture.values.kind import Kind, define
+from dynacomp.capture.values.questions import is_size
+from dynacomp.capture.values.value import Value, type_of
 from dynacomp.capture.wrapping import ndarrays
 from dynacomp.capture.wrapping.builder import wrap
 

@@ -33,12 +33,14 @@ from dynacomp.capture.graph.sizes import bounds
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.dynamic_scalars import host, is_numpy_number
 from dynacomp.capture.numbers.host_functions import as_scalar, row_of
-from dynacomp.capture.symbolic.iterator_values import CountIterV
-from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_graph_number, is_number, is_scalar
-from dynacomp.capture.symbolic.values import ArrayV, Const, NumberV, Value, is_const, now, type_of
 from dynacomp.capture.tracing.trace_call import library_call
+from dynacomp.capture.values.computed import ArrayV, NumberV
+from dynacomp.capture.values.constant import Const, is_const
+from dynacomp.capture.values.iterators import CountIterV
+from dynacomp.capture.values.kind import Kind, define, kind
+from dynacomp.capture.values.questions import is_graph_number, is_number, is_scalar
+from dynacomp.capture.values.value import Value, now, type_of
 from dynacomp.capture.wrapping.ndarrays import is_jax_array
 
 COMPARISONS = {"lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,

@@ -11,25 +11,15 @@ from typing import Any
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.literals import is_literal, is_single
 from dynacomp.capture.base.of_class import of_class
-from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_number, is_plain_tuple, is_scalar
 from dynacomp.capture.symbolic.side_effects import certain
-from dynacomp.capture.symbolic.standing_values import LaterV
-from dynacomp.capture.symbolic.values import (
-    ArrayV,
-    Const,
-    NumberV,
-    ScalarV,
-    Value,
-    existing,
-    is_const,
-    is_open,
-    now,
-    peek,
-    type_of,
-)
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.computed import ArrayV, NumberV, ScalarV
+from dynacomp.capture.values.constant import Const, is_const, is_open, peek
+from dynacomp.capture.values.kind import Kind, define, kind
+from dynacomp.capture.values.questions import is_number, is_plain_tuple, is_scalar
+from dynacomp.capture.values.standing import LaterV
+from dynacomp.capture.values.value import Value, existing, now, type_of
 from dynacomp.capture.wrapping.immutability import TREEDEF, says_literals
 
 

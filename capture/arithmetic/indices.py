@@ -8,10 +8,13 @@ from typing import Any
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.host_functions import as_index
-from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import own_class
-from dynacomp.capture.symbolic.values import Const, NotConstant, ObjectV, SliceV, Value, as_python, is_const, type_of
+from dynacomp.capture.values.constant import Const, is_const
+from dynacomp.capture.values.containers import SliceV
+from dynacomp.capture.values.kind import Kind, define, kind
+from dynacomp.capture.values.objects import ObjectV
+from dynacomp.capture.values.questions import own_class
+from dynacomp.capture.values.value import NotConstant, Value, as_python, type_of
 from dynacomp.capture.wrapping.builtin_subclasses import plain
 
 

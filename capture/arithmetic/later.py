@@ -34,31 +34,17 @@ from dynacomp.capture.base.numpy_errors import raising
 from dynacomp.capture.bodies.placement import home
 from dynacomp.capture.graph.avals import ARRAY_TYPE, is_numpy_dtype
 from dynacomp.capture.reconstruct.emit import Emitter
-from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_graph_array
-from dynacomp.capture.symbolic.standing_values import LaterV
-from dynacomp.capture.symbolic.values import (
-    ArrayV,
-    BuiltinMethodV,
-    Const,
-    ListV,
-    NumberV,
-    ScalarV,
-    SequenceV,
-    SizeV,
-    SliceV,
-    TupleV,
-    Value,
-    as_python,
-    children,
-    holds,
-    is_const,
-    now,
-    type_of,
-)
 from dynacomp.capture.tracing.lowered_args import lower_arg
 from dynacomp.capture.tracing.trace_call import library_call
+from dynacomp.capture.values.callables import BuiltinMethodV
+from dynacomp.capture.values.computed import ArrayV, NumberV, ScalarV, SizeV
+from dynacomp.capture.values.constant import Const, holds, is_const
+from dynacomp.capture.values.containers import ListV, SequenceV, SliceV, TupleV
+from dynacomp.capture.values.kind import Kind, define, kind
+from dynacomp.capture.values.questions import is_graph_array
+from dynacomp.capture.values.standing import LaterV
+from dynacomp.capture.values.value import Value, as_python, children, now, type_of
 from dynacomp.capture.wrapping import ndarrays
 from dynacomp.capture.wrapping.constants import from_python
 

@@ -25,15 +25,18 @@ from dynacomp.capture.graph.sizes import Expr, bounds, is_symbolic
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.slices import axes_of
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import (
+from dynacomp.capture.tracing.trace_call import library_call
+from dynacomp.capture.values.computed import ArrayV, NumberV
+from dynacomp.capture.values.constant import Const, is_exactly
+from dynacomp.capture.values.containers import SliceV, TupleV
+from dynacomp.capture.values.questions import (
     is_graph_array,
     is_graph_number,
     is_library_object,
     is_plain_tuple,
     is_slice,
 )
-from dynacomp.capture.symbolic.values import ArrayV, Const, NumberV, SliceV, TupleV, Value, is_exactly
-from dynacomp.capture.tracing.trace_call import library_call
+from dynacomp.capture.values.value import Value
 
 WHOLE = SliceV(Const(None), Const(None), Const(None))
 

@@ -20,12 +20,19 @@ from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.numbers import dynamic_scalars, host_functions, scalar_ranges, size_values, slices
-from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.iterator_values import StreamV
-from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.questions import (
+from dynacomp.capture.tracing.equinox_modules import refuse_method
+from dynacomp.capture.tracing.trace_call import library_call
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.callables import BuiltinMethodV, MethodV
+from dynacomp.capture.values.computed import ArrayV, LibraryV, NdArrayV, NumberV, ScalarV, SizeV
+from dynacomp.capture.values.constant import Const, holds, is_const, is_open, stands_for
+from dynacomp.capture.values.containers import DictV, ListV, RangeV, SetV, TupleV, ViewV, row_kind
+from dynacomp.capture.values.iterators import StreamV
+from dynacomp.capture.values.kind import Kind, define, kind
+from dynacomp.capture.values.objects import ObjectV, OpaqueV
+from dynacomp.capture.values.questions import (
     is_graph_array,
     is_library_object,
     is_object,
@@ -34,38 +41,8 @@ from dynacomp.capture.symbolic.questions import (
     own_class,
     type_name,
 )
-from dynacomp.capture.symbolic.standing_values import IdV, LaterV, TraceStateV
-from dynacomp.capture.symbolic.values import (
-    ArrayV,
-    BuiltinMethodV,
-    Const,
-    DictV,
-    LibraryV,
-    ListV,
-    MethodV,
-    NdArrayV,
-    NotConstant,
-    NumberV,
-    ObjectV,
-    OpaqueV,
-    RangeV,
-    ScalarV,
-    SetV,
-    SizeV,
-    TupleV,
-    Value,
-    ViewV,
-    as_python,
-    holds,
-    is_changing,
-    is_const,
-    is_open,
-    row_kind,
-    stands_for,
-    type_of,
-)
-from dynacomp.capture.tracing.equinox_modules import refuse_method
-from dynacomp.capture.tracing.trace_call import library_call
+from dynacomp.capture.values.standing import IdV, LaterV, TraceStateV
+from dynacomp.capture.values.value import NotConstant, Value, as_python, is_changing, type_of
 from dynacomp.capture.wrapping import changing_contents, ndarrays
 from dynacomp.capture.wrapping.builtin_subclasses import is_number, plain
 from dynacomp.capture.wrapping.class_attrs import MISSING, lookup, name_in_errors, resolve

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dynacomp.capture.symbolic.values import Value
+from dynacomp.capture.values.value import Value
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,9 @@ from dynacomp.capture.graph.avals import ARRAY_TYPE
 from dynacomp.capture.graph.graph import GET_ATTR, PLACEHOLDER, Node, is_closure, is_node, leaves_in, nodes_in
 from dynacomp.capture.graph.interpreter import materialise
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import ArrayV, Const, Value
+from dynacomp.capture.values.computed import ArrayV
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.value import Value
 
 PLACING = {"sharding_constraint", "reshard", "mesh_cast", "shard_map", "pmap", "xla_pmap"}  # primitives
 SHARDING_OF = {"sharding": lambda s: s, "device": lambda s: next(iter(s.device_set)),

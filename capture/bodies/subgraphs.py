@@ -31,30 +31,17 @@ from dynacomp.capture.graph.graph import Builder, Graph, Node, Tree, closures_in
 from dynacomp.capture.graph.graph_sizes import aval as aval_with_sizes
 from dynacomp.capture.graph.interpreter import materialise, run_body
 from dynacomp.capture.graph.sizes import canonical
-from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.questions import is_container, is_made_function, is_object, is_sequence
 from dynacomp.capture.symbolic.side_effects import may_see
-from dynacomp.capture.symbolic.values import (
-    ArrayV,
-    Const,
-    FunctionV,
-    LibraryV,
-    MethodV,
-    MutableV,
-    NotConstant,
-    ObjectV,
-    PartialV,
-    SequenceV,
-    Value,
-    as_python,
-    children,
-    is_const,
-    is_open,
-    next_serial,
-    peek,
-)
+from dynacomp.capture.values.callables import FunctionV, MethodV, PartialV
+from dynacomp.capture.values.computed import ArrayV, LibraryV
+from dynacomp.capture.values.constant import Const, is_const, is_open, peek
+from dynacomp.capture.values.containers import SequenceV
+from dynacomp.capture.values.kind import Kind, define, kind
+from dynacomp.capture.values.objects import ObjectV
+from dynacomp.capture.values.questions import is_container, is_made_function, is_object, is_sequence
+from dynacomp.capture.values.value import MutableV, NotConstant, Value, as_python, children, next_serial
 from dynacomp.capture.wrapping.constants import from_python
 
 

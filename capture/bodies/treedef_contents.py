@@ -12,7 +12,8 @@ from typing import Any
 from dynacomp.capture.base.classes import own_dict
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.literals import is_literal
-from dynacomp.capture.symbolic.values import ArrayV, NumberV, ScalarV, SizeV, Value
+from dynacomp.capture.values.computed import ArrayV, NumberV, ScalarV, SizeV
+from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping.builder import is_plain_instance
 
 

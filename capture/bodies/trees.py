@@ -21,7 +21,9 @@ from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.symbolic.libraries import is_library, is_steady_module, is_user_function, module_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.values import Const, TupleV, Value
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.containers import TupleV
+from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping.constants import from_python, new_tree
 
 LEAF = jax.tree.structure(0)

@@ -19,24 +19,16 @@ from dynacomp.capture.calls.calls import BUILTINS, fold_call
 from dynacomp.capture.kinds.containers import contains, delitem, setitem
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.kinds.whole_loops import looped
-from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_graph_number, is_object
-from dynacomp.capture.symbolic.standing_values import LaterV
-from dynacomp.capture.symbolic.values import (
-    ArrayV,
-    Const,
-    MethodV,
-    NumberV,
-    TupleV,
-    Value,
-    is_changing,
-    is_constant,
-    is_exactly,
-    stands_for,
-    type_of,
-)
 from dynacomp.capture.tracing.trace_call import library_call
+from dynacomp.capture.values.callables import MethodV
+from dynacomp.capture.values.computed import ArrayV, NumberV
+from dynacomp.capture.values.constant import Const, is_exactly, stands_for
+from dynacomp.capture.values.containers import TupleV
+from dynacomp.capture.values.kind import Kind, define, kind
+from dynacomp.capture.values.questions import is_graph_number, is_object
+from dynacomp.capture.values.standing import LaterV
+from dynacomp.capture.values.value import Value, is_changing, is_constant, type_of
 
 
 @row(abs)

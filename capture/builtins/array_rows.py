@@ -18,9 +18,10 @@ from dynacomp.capture.kinds import alike_items
 from dynacomp.capture.numbers import dynamic_scalars, size_values
 from dynacomp.capture.numbers.host_functions import as_scalar
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_graph_array, is_size
-from dynacomp.capture.symbolic.values import Const, Value, children, is_changing, is_const, now, object_of, stands_for
 from dynacomp.capture.tracing.trace_call import library_call
+from dynacomp.capture.values.constant import Const, is_const, object_of, stands_for
+from dynacomp.capture.values.questions import is_graph_array, is_size
+from dynacomp.capture.values.value import Value, children, is_changing, now
 
 ONE = Const(1)
 

@@ -35,36 +35,16 @@ from dynacomp.capture.kinds.text import text
 from dynacomp.capture.kinds.whole_loops import looped
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.reconstruct import tracebacks
-from dynacomp.capture.symbolic.kind import KINDS, Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_dict, is_plain_tuple
-from dynacomp.capture.symbolic.standing_values import LaterV
-from dynacomp.capture.symbolic.values import (
-    ArrayV,
-    Const,
-    DictV,
-    LibraryV,
-    ListV,
-    NdArrayV,
-    NotConstant,
-    NumberV,
-    ObjectV,
-    PartialV,
-    RangeV,
-    ScalarV,
-    SetV,
-    SizeV,
-    SliceV,
-    SuperV,
-    TupleV,
-    Value,
-    as_python,
-    holds,
-    is_constant,
-    is_exactly,
-    peek,
-    type_of,
-)
+from dynacomp.capture.values.callables import PartialV, SuperV
+from dynacomp.capture.values.computed import ArrayV, LibraryV, NdArrayV, NumberV, ScalarV, SizeV
+from dynacomp.capture.values.constant import Const, holds, is_exactly, peek
+from dynacomp.capture.values.containers import DictV, ListV, RangeV, SetV, SliceV, TupleV
+from dynacomp.capture.values.kind import KINDS, Kind, define, kind
+from dynacomp.capture.values.objects import ObjectV
+from dynacomp.capture.values.questions import is_dict, is_plain_tuple
+from dynacomp.capture.values.standing import LaterV
+from dynacomp.capture.values.value import NotConstant, Value, as_python, is_constant, type_of
 from dynacomp.capture.wrapping import ndarrays
 from dynacomp.capture.wrapping.immutability import is_python_class
 

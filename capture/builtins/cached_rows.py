@@ -27,13 +27,15 @@ from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.builtins.warning_rows import said_first
 from dynacomp.capture.calls.calls import BY_TYPE
 from dynacomp.capture.reconstruct import runtime
-from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.libraries import is_library, is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_plain_tuple, is_value
 from dynacomp.capture.symbolic.side_effects import SETTLED
-from dynacomp.capture.symbolic.values import Const, MethodV, Value, is_const, is_open
 from dynacomp.capture.tracing.trace_call import library_call
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.callables import MethodV
+from dynacomp.capture.values.constant import Const, is_const, is_open
+from dynacomp.capture.values.questions import is_plain_tuple, is_value
+from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping.builder import wrap
 from dynacomp.capture.wrapping.object_attrs import DESCRIPTORS
 

@@ -22,22 +22,14 @@ from dynacomp.capture.kinds.attrs import CONST_METHODS
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture, execute, new_frame
-from dynacomp.capture.symbolic.questions import is_dict, is_graph_array, is_list, is_made_function, is_object, is_tuple
 from dynacomp.capture.symbolic.side_effects import changing_outside, mutating
-from dynacomp.capture.symbolic.standing_values import ClassOfTracedV
-from dynacomp.capture.symbolic.values import (
-    CellV,
-    Const,
-    DictV,
-    FunctionV,
-    ObjectV,
-    SuperV,
-    Value,
-    as_python,
-    holds,
-    is_const,
-    object_of,
-)
+from dynacomp.capture.values.callables import FunctionV, SuperV
+from dynacomp.capture.values.constant import Const, holds, is_const, object_of
+from dynacomp.capture.values.containers import DictV
+from dynacomp.capture.values.objects import CellV, ObjectV
+from dynacomp.capture.values.questions import is_dict, is_graph_array, is_list, is_made_function, is_object, is_tuple
+from dynacomp.capture.values.standing import ClassOfTracedV
+from dynacomp.capture.values.value import Value, as_python
 from dynacomp.capture.wrapping import class_prototypes
 from dynacomp.capture.wrapping.class_prototypes import ClassRecipe, Recipe
 

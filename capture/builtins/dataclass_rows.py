@@ -22,7 +22,11 @@ from dynacomp.capture.builtins.class_statements import maker
 from dynacomp.capture.calls.calls import OPENED, as_function, inline
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import changing_outside
-from dynacomp.capture.symbolic.values import CellV, Const, DictV, FunctionV, TupleV, Value, as_python, object_of
+from dynacomp.capture.values.callables import FunctionV
+from dynacomp.capture.values.constant import Const, object_of
+from dynacomp.capture.values.containers import DictV, TupleV
+from dynacomp.capture.values.objects import CellV
+from dynacomp.capture.values.value import Value, as_python
 from dynacomp.capture.wrapping import class_prototypes
 from dynacomp.capture.wrapping.class_attrs import resolve
 from dynacomp.capture.wrapping.class_prototypes import ClassRecipe, Placeholder, Recipe

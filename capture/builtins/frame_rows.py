@@ -21,10 +21,12 @@ from dynacomp.capture.base.errors import Break, GiveUp, Raised
 from dynacomp.capture.builtins.builtin_rows import row
 from dynacomp.capture.bytecode.resume import is_resume
 from dynacomp.capture.calls.calls import BUILTINS
-from dynacomp.capture.symbolic.frame_values import NULL
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.side_effects import mutating
-from dynacomp.capture.symbolic.values import Const, DictV, Value, object_of
+from dynacomp.capture.values.constant import Const, object_of
+from dynacomp.capture.values.containers import DictV
+from dynacomp.capture.values.frames import NULL
+from dynacomp.capture.values.value import Value
 
 
 def look(cap: Capture, what: str) -> Any:

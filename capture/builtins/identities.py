@@ -13,13 +13,14 @@ from typing import Any
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.literals import is_single
 from dynacomp.capture.calls.calls import BUILTINS
-from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.kind import kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_graph_array, is_graph_number, is_object
 from dynacomp.capture.symbolic.side_effects import SETTLED, certain
-from dynacomp.capture.symbolic.standing_values import IdV
-from dynacomp.capture.symbolic.values import Const, Value, existing, is_changing, is_const, is_known_literal
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.constant import Const, is_const, is_known_literal
+from dynacomp.capture.values.kind import kind
+from dynacomp.capture.values.questions import is_graph_array, is_graph_number, is_object
+from dynacomp.capture.values.standing import IdV
+from dynacomp.capture.values.value import Value, existing, is_changing
 from dynacomp.capture.wrapping.class_prototypes import is_made
 
 ADDRESS = 1 << 20  # integer keys above it may be ids of objects

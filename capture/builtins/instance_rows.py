@@ -20,22 +20,14 @@ from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bodies.placement import is_traced
 from dynacomp.capture.builtins.builtin_rows import class_of, row
 from dynacomp.capture.calls.class_checks import checked
-from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.libraries import is_pure_module, is_steady_module, module_of
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_object, is_tuple, says_its_class
-from dynacomp.capture.symbolic.values import (
-    ArrayV,
-    Const,
-    ObjectV,
-    OpaqueV,
-    Value,
-    as_python,
-    holds,
-    is_const,
-    is_exactly,
-    stands_for,
-)
+from dynacomp.capture.values.computed import ArrayV
+from dynacomp.capture.values.constant import Const, holds, is_const, is_exactly, stands_for
+from dynacomp.capture.values.kind import Kind, define, kind
+from dynacomp.capture.values.objects import ObjectV, OpaqueV
+from dynacomp.capture.values.questions import is_object, is_tuple, says_its_class
+from dynacomp.capture.values.value import Value, as_python
 from dynacomp.capture.wrapping.class_attrs import lookup
 
 # Whose attributes are found as those of any object, though in C functions of their own.

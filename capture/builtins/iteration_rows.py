@@ -29,28 +29,15 @@ from dynacomp.capture.kinds.sequences import sort_values
 from dynacomp.capture.kinds.whole_loops import looped
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic import generators
-from dynacomp.capture.symbolic.iterator_values import ASendV, CountIterV, GeneratorV, SeqIterV, StreamV
-from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_object, is_size
-from dynacomp.capture.symbolic.values import (
-    ArrayV,
-    Const,
-    LibraryV,
-    ListV,
-    ObjectV,
-    OpaqueV,
-    RangeV,
-    SequenceV,
-    TupleV,
-    Value,
-    as_python,
-    holds,
-    is_const,
-    is_exactly,
-    stands_for,
-    type_of,
-)
+from dynacomp.capture.values.computed import ArrayV, LibraryV
+from dynacomp.capture.values.constant import Const, holds, is_const, is_exactly, stands_for
+from dynacomp.capture.values.containers import ListV, RangeV, SequenceV, TupleV
+from dynacomp.capture.values.iterators import ASendV, CountIterV, GeneratorV, SeqIterV, StreamV
+from dynacomp.capture.values.kind import Kind, define, kind
+from dynacomp.capture.values.objects import ObjectV, OpaqueV
+from dynacomp.capture.values.questions import is_object, is_size
+from dynacomp.capture.values.value import Value, as_python, type_of
 from dynacomp.capture.wrapping.class_attrs import lookup
 
 

@@ -28,10 +28,12 @@ from dynacomp.capture.calls.callbacks import given_below_jit
 from dynacomp.capture.calls.calls import BUILTIN_METHODS, BUILTINS, call
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_size, is_tuple, is_value
-from dynacomp.capture.symbolic.standing_values import TraceStateV
-from dynacomp.capture.symbolic.values import Const, LibraryV, Value, as_python, is_known_literal, node_of
 from dynacomp.capture.tracing.trace_call import library_call
+from dynacomp.capture.values.computed import LibraryV
+from dynacomp.capture.values.constant import Const, is_known_literal
+from dynacomp.capture.values.questions import is_size, is_tuple, is_value
+from dynacomp.capture.values.standing import TraceStateV
+from dynacomp.capture.values.value import Value, as_python, node_of
 
 # `with jax.ensure_compile_time_eval():` computes the same values, only sooner.
 BUILTINS[jax.ensure_compile_time_eval] = lambda cap: call(cap, Const(contextlib.nullcontext), [], {})

@@ -17,7 +17,9 @@ from dynacomp.capture.calls.calls import BUILTIN_METHODS
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.symbolic.effects import Phase
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import Const, OpaqueV, Value
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.objects import OpaqueV
+from dynacomp.capture.values.value import Value
 
 LOCKS = (type(threading.Lock()), type(threading.RLock()))
 

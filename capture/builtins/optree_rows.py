@@ -18,7 +18,9 @@ from dynacomp.capture.calls.calls import BUILTINS, FIRST_CALLED, call_row
 from dynacomp.capture.kinds.attrs import CONST_METHODS
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import Const, ListV, TupleV, Value, as_python
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.containers import ListV, TupleV
+from dynacomp.capture.values.value import Value, as_python
 from dynacomp.capture.wrapping.constants import from_python
 from dynacomp.capture.wrapping.folding import fold
 

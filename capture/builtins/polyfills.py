@@ -23,7 +23,8 @@ from dynacomp.capture.base import itertools_py, namespaces_py
 from dynacomp.capture.calls.calls import BUILTINS, BY_TYPE, call
 from dynacomp.capture.kinds.attrs import CONST_METHODS
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import Const, Value, as_python, is_const, type_of
+from dynacomp.capture.values.constant import Const, is_const
+from dynacomp.capture.values.value import Value, as_python, type_of
 
 
 def twin(name: str, accelerator: str) -> types.ModuleType:

@@ -21,23 +21,14 @@ from dynacomp.capture.arithmetic.operators import subscript
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.bodies.subgraphs import signature_of
 from dynacomp.capture.calls.calls import BUILTINS, BY_TYPE, OPENED, as_function, call, inline
-from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.generator_finalization import frames
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_dict, is_lazy, is_made_function, is_object
-from dynacomp.capture.symbolic.values import (
-    Const,
-    DictV,
-    FunctionV,
-    MethodV,
-    TupleV,
-    Value,
-    as_python,
-    holds,
-    is_const,
-    peek,
-    type_of,
-)
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.callables import FunctionV, MethodV
+from dynacomp.capture.values.constant import Const, holds, is_const, peek
+from dynacomp.capture.values.containers import DictV, TupleV
+from dynacomp.capture.values.questions import is_dict, is_lazy, is_made_function, is_object
+from dynacomp.capture.values.value import Value, as_python, type_of
 from dynacomp.capture.wrapping.builder import wrap
 from dynacomp.capture.wrapping.constants import from_python
 

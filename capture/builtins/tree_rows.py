@@ -28,21 +28,13 @@ from dynacomp.capture.kinds.attrs import CONST_METHODS
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.questions import is_library_object, is_list
-from dynacomp.capture.symbolic.values import (
-    Const,
-    LibraryV,
-    ListV,
-    TupleV,
-    Value,
-    as_python,
-    is_changing,
-    is_const,
-    stands_for,
-    type_of,
-)
 from dynacomp.capture.tracing.equinox_modules import refuse_method
 from dynacomp.capture.tracing.trace_call import library_call
+from dynacomp.capture.values.computed import LibraryV
+from dynacomp.capture.values.constant import Const, is_const, stands_for
+from dynacomp.capture.values.containers import ListV, TupleV
+from dynacomp.capture.values.questions import is_library_object, is_list
+from dynacomp.capture.values.value import Value, as_python, is_changing, type_of
 from dynacomp.capture.wrapping.constants import from_python
 from dynacomp.capture.wrapping.ndarrays import is_numpy
 from dynacomp.capture.wrapping.pytree_shells import Memo, fixed_fields, shell

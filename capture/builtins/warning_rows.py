@@ -28,10 +28,12 @@ from dynacomp.capture.calls.calls import BUILTINS
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.questions import is_list, is_object, own_class
 from dynacomp.capture.symbolic.side_effects import changing_outside, write_global
-from dynacomp.capture.symbolic.values import Const, NotConstant, TupleV, Value, as_python, is_const
 from dynacomp.capture.tracing.abstract_evaluation import CONTROL
+from dynacomp.capture.values.constant import Const, is_const
+from dynacomp.capture.values.containers import TupleV
+from dynacomp.capture.values.questions import is_list, is_object, own_class
+from dynacomp.capture.values.value import NotConstant, Value, as_python
 
 MODULE, TABLE = Const(warnings), vars(warnings)
 NONE = Const(None)

@@ -39,22 +39,17 @@ from dynacomp.capture.kinds.attrs import CYTHON
 from dynacomp.capture.kinds.text import text
 from dynacomp.capture.reconstruct.emit import Emitter
 from dynacomp.capture.reconstruct.runtime import Kept
-from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.iterator_values import StreamV
-from dynacomp.capture.symbolic.kind import Kind, define
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_list, is_opaque, is_size
 from dynacomp.capture.symbolic.side_effects import mutating
-from dynacomp.capture.symbolic.standing_values import PrivateV
-from dynacomp.capture.symbolic.values import (
-    BuiltinMethodV,
-    Const,
-    ListV,
-    Value,
-    as_python,
-    is_known_literal,
-    stands_for,
-)
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.callables import BuiltinMethodV
+from dynacomp.capture.values.constant import Const, is_known_literal, stands_for
+from dynacomp.capture.values.containers import ListV
+from dynacomp.capture.values.iterators import StreamV
+from dynacomp.capture.values.kind import Kind, define
+from dynacomp.capture.values.questions import is_list, is_opaque, is_size
+from dynacomp.capture.values.standing import PrivateV
+from dynacomp.capture.values.value import Value, as_python
 from dynacomp.capture.wrapping import ndarrays
 from dynacomp.capture.wrapping.builder import remember, wrap
 from dynacomp.capture.wrapping.class_attrs import MISSING, lookup

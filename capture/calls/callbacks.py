@@ -32,10 +32,12 @@ from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.calls.calls import BUILTINS, call
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_graph_array, is_made_function
 from dynacomp.capture.symbolic.side_effects import changed_outside
-from dynacomp.capture.symbolic.values import ArrayV, Const, Value, is_const, is_known_literal, type_of
 from dynacomp.capture.tracing.trace_call import library_call
+from dynacomp.capture.values.computed import ArrayV
+from dynacomp.capture.values.constant import Const, is_const, is_known_literal
+from dynacomp.capture.values.questions import is_graph_array, is_made_function
+from dynacomp.capture.values.value import Value, type_of
 
 
 def pure_callback(cap: Capture, *args: Value, **kwargs: Value) -> Value:

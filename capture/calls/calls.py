@@ -31,49 +31,42 @@ from dynacomp.capture.calls.signatures import bind
 from dynacomp.capture.kinds.attrs import CONST_METHODS, intercepts
 from dynacomp.capture.kinds.iteration import ITERATORS, iterate
 from dynacomp.capture.numbers import dynamic_scalars, host_functions, size_values
-from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.generators import new_generator
-from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.libraries import CONTEXTS, changes_object, is_library, is_pure_module
 from dynacomp.capture.symbolic.machine import Capture, execute, new_frame
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.questions import is_object, is_opaque, is_scalar, own_class
-from dynacomp.capture.symbolic.values import (
-    ArrayV,
-    BuiltinMethodV,
-    CellV,
-    Const,
-    DictV,
-    FunctionV,
-    LibraryV,
-    ListV,
-    MethodV,
-    MutableV,
-    NotConstant,
-    ObjectV,
-    PartialV,
-    SequenceV,
-    TupleV,
-    Value,
-    ViewV,
-    as_python,
-    existing,
-    holds,
-    is_changing,
-    is_const,
-    is_constant,
-    is_exactly,
-    is_known_literal,
-    is_open,
-    peek,
-    stands_for,
-    type_of,
-)
 from dynacomp.capture.tracing import library_reads, made_anew
 from dynacomp.capture.tracing.failures import is_entered, is_made, unpacked
 from dynacomp.capture.tracing.library_objects import RULE_METHODS, open_callable
 from dynacomp.capture.tracing.lowered_args import of_attributes
 from dynacomp.capture.tracing.trace_call import library_call
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.callables import BuiltinMethodV, FunctionV, MethodV, PartialV
+from dynacomp.capture.values.computed import ArrayV, LibraryV
+from dynacomp.capture.values.constant import (
+    Const,
+    holds,
+    is_const,
+    is_exactly,
+    is_known_literal,
+    is_open,
+    peek,
+    stands_for,
+)
+from dynacomp.capture.values.containers import DictV, ListV, SequenceV, TupleV, ViewV
+from dynacomp.capture.values.kind import Kind, define, kind
+from dynacomp.capture.values.objects import CellV, ObjectV
+from dynacomp.capture.values.questions import is_object, is_opaque, is_scalar, own_class
+from dynacomp.capture.values.value import (
+    MutableV,
+    NotConstant,
+    Value,
+    as_python,
+    existing,
+    is_changing,
+    is_constant,
+    type_of,
+)
 from dynacomp.capture.wrapping import ndarrays, object_attrs
 from dynacomp.capture.wrapping.builder import wrap
 from dynacomp.capture.wrapping.builtin_subclasses import BASES, payload_base, seen_by_c

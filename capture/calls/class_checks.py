@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from dynacomp.capture.base.errors import Break, Raised, Restart
-from dynacomp.capture.symbolic.kind import FIELDS, Kind, define
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import says_its_class
 from dynacomp.capture.symbolic.side_effects import changed_outside
-from dynacomp.capture.symbolic.values import NotConstant, Value
+from dynacomp.capture.values.kind import FIELDS, Kind, define
+from dynacomp.capture.values.questions import says_its_class
+from dynacomp.capture.values.value import NotConstant, Value
 
 
 @dataclass(eq=False)

@@ -19,30 +19,18 @@ from dynacomp.capture.calls.calls import BUILTINS
 from dynacomp.capture.kinds import attrs
 from dynacomp.capture.kinds.iteration import key_value
 from dynacomp.capture.kinds.keys import hashable
-from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.kind import WITHOUT, Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_dict, is_object, is_value
-from dynacomp.capture.symbolic.standing_values import PrivateV
-from dynacomp.capture.symbolic.values import (
-    ArrayV,
-    Const,
-    DictV,
-    FunctionV,
-    ListV,
-    NdArrayV,
-    NotConstant,
-    NumberV,
-    ObjectV,
-    ScalarV,
-    SetV,
-    SizeV,
-    TupleV,
-    Value,
-    is_const,
-    stands_for,
-)
 from dynacomp.capture.tracing.trace_call import library_call
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.callables import FunctionV
+from dynacomp.capture.values.computed import ArrayV, NdArrayV, NumberV, ScalarV, SizeV
+from dynacomp.capture.values.constant import Const, is_const, stands_for
+from dynacomp.capture.values.containers import DictV, ListV, SetV, TupleV
+from dynacomp.capture.values.kind import WITHOUT, Kind, define, kind
+from dynacomp.capture.values.objects import ObjectV
+from dynacomp.capture.values.questions import is_dict, is_object, is_value
+from dynacomp.capture.values.standing import PrivateV
+from dynacomp.capture.values.value import NotConstant, Value
 from dynacomp.capture.wrapping import ndarrays
 from dynacomp.capture.wrapping.pytree_shells import attributes
 

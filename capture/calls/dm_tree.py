@@ -13,8 +13,9 @@ from typing import Any
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.calls.calls import BUILTINS, FIRST_CALLED, call
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_list
-from dynacomp.capture.symbolic.values import Const, Value, as_python
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.questions import is_list
+from dynacomp.capture.values.value import Value, as_python
 
 TEXTS = (str, bytes, bytearray)
 

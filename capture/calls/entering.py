@@ -7,8 +7,9 @@ from typing import Any
 
 from dynacomp.capture.base.errors import Break, Raised, Restart
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import NeedsConcrete, Value
 from dynacomp.capture.tracing.failures import python_inside
+from dynacomp.capture.values.computed import NeedsConcrete
+from dynacomp.capture.values.value import Value
 
 MAX_DECISIONS = 6  # conditions on sizes in a function that is entered
 

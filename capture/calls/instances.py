@@ -25,22 +25,14 @@ from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.symbolic.libraries import is_host, is_library, is_pure_module, is_stateful, module_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.questions import is_object
-from dynacomp.capture.symbolic.values import (
-    DELETED,
-    Const,
-    DictV,
-    ObjectV,
-    TupleV,
-    Value,
-    as_python,
-    is_const,
-    stands_for,
-    type_of,
-)
 from dynacomp.capture.tracing import equinox_modules
 from dynacomp.capture.tracing.failures import is_made
 from dynacomp.capture.tracing.trace_call import library_call
+from dynacomp.capture.values.constant import Const, is_const, stands_for
+from dynacomp.capture.values.containers import DictV, TupleV
+from dynacomp.capture.values.objects import DELETED, ObjectV
+from dynacomp.capture.values.questions import is_object
+from dynacomp.capture.values.value import Value, as_python, type_of
 from dynacomp.capture.wrapping import class_attrs, object_attrs
 from dynacomp.capture.wrapping.builtin_subclasses import BASES, is_bare_named_tuple, payload_base, plain
 from dynacomp.capture.wrapping.immutability import is_python_class

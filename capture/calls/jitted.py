@@ -19,14 +19,15 @@ from typing import Any
 from dynacomp.capture._native import CompiledFunction
 from dynacomp.capture.base.errors import Break, Restart
 from dynacomp.capture.bodies.placement import jit_places
-from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.libraries import is_library
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.questions import is_container, is_value
 from dynacomp.capture.symbolic.undo_log import Watch
-from dynacomp.capture.symbolic.values import Const, MutableV, Value, children, stands_for
 from dynacomp.capture.tracing.library_objects import open_callable
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.constant import Const, stands_for
+from dynacomp.capture.values.questions import is_container, is_value
+from dynacomp.capture.values.value import MutableV, Value, children
 from dynacomp.capture.wrapping.builder import JITTED, wrap
 from dynacomp.capture.wrapping.constants import from_python
 from dynacomp.capture.wrapping.ndarrays import is_jax_array

@@ -20,22 +20,13 @@ from dynacomp.capture.kinds.keys import elements_of, hashable, missing_key, pair
 from dynacomp.capture.kinds.text import shown, text
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.questions import is_dict, is_list, is_tuple, is_value
 from dynacomp.capture.symbolic.side_effects import mutating
-from dynacomp.capture.symbolic.values import (
-    BuiltinMethodV,
-    Const,
-    DictV,
-    ObjectV,
-    SetV,
-    TupleV,
-    Value,
-    as_python,
-    holds,
-    is_const,
-    is_constant,
-    stands_for,
-)
+from dynacomp.capture.values.callables import BuiltinMethodV
+from dynacomp.capture.values.constant import Const, holds, is_const, stands_for
+from dynacomp.capture.values.containers import DictV, SetV, TupleV
+from dynacomp.capture.values.objects import ObjectV
+from dynacomp.capture.values.questions import is_dict, is_list, is_tuple, is_value
+from dynacomp.capture.values.value import Value, as_python, is_constant
 from dynacomp.capture.wrapping.builtin_subclasses import (
     BASES,
     IMMUTABLE,

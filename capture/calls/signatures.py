@@ -12,7 +12,10 @@ import types
 
 from dynacomp.capture.base.errors import Raised
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import Const, DictV, FunctionV, TupleV, Value
+from dynacomp.capture.values.callables import FunctionV
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.containers import DictV, TupleV
+from dynacomp.capture.values.value import Value
 
 
 class Mismatch(Exception):

@@ -11,10 +11,12 @@ from typing import Any
 
 from dynacomp.capture.base.errors import Raised
 from dynacomp.capture.calls.calls import BUILTIN_METHODS
-from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.kind import Kind, define
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import Const, OpaqueV, Value, as_python
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.kind import Kind, define
+from dynacomp.capture.values.objects import OpaqueV
+from dynacomp.capture.values.value import Value, as_python
 from dynacomp.capture.wrapping.builder import WRAPPERS, wrap
 
 

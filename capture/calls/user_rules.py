@@ -18,11 +18,12 @@ from typing import Any
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.calls.calls import BUILTINS, USER_RULES, call
-from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.guards import identity_key
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import Const, NotConstant, Value, as_python
 from dynacomp.capture.tracing.trace_call import library_call
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.value import NotConstant, Value, as_python
 from dynacomp.capture.wrapping.builder import wrap
 
 Row = Callable[[Capture, Any, list[Value], dict[str, Value]], Value]

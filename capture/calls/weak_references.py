@@ -17,10 +17,12 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.calls.calls import BUILTINS
 from dynacomp.capture.reconstruct.emit import Emitter
 from dynacomp.capture.symbolic.generator_finalization import LEAVES, is_reachable
-from dynacomp.capture.symbolic.kind import Kind, define
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_object
-from dynacomp.capture.symbolic.values import Const, ObjectV, Value, stands_for
+from dynacomp.capture.values.constant import Const, stands_for
+from dynacomp.capture.values.kind import Kind, define
+from dynacomp.capture.values.objects import ObjectV
+from dynacomp.capture.values.questions import is_object
+from dynacomp.capture.values.value import Value
 
 
 @dataclass(eq=False)

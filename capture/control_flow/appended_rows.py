@@ -14,8 +14,10 @@ from dynacomp.capture.control_flow.iterations import Iteration
 from dynacomp.capture.control_flow.merge import Differs, Slot
 from dynacomp.capture.kinds import grown_lists
 from dynacomp.capture.kinds.grown_lists import shape_of
-from dynacomp.capture.symbolic.grown_items import Run
-from dynacomp.capture.symbolic.values import ArrayV, ListV, Value
+from dynacomp.capture.values.computed import ArrayV
+from dynacomp.capture.values.containers import ListV
+from dynacomp.capture.values.grown_items import Run
+from dynacomp.capture.values.value import Value
 
 
 def appended_rows(loop: Iteration, ends: list[Leaf]) -> tuple[dict[ListV, tuple[Any, ...]], list[Slot]]:

@@ -32,9 +32,10 @@ from dynacomp.capture.control_flow.merge import Differs, Join, Slot
 from dynacomp.capture.graph.graph import Closure, Graph, Node
 from dynacomp.capture.symbolic import undo_log
 from dynacomp.capture.symbolic.machine import Capture, Frame, step
-from dynacomp.capture.symbolic.questions import is_graph_number
-from dynacomp.capture.symbolic.values import NumberV, ScalarV, Value, node_of
 from dynacomp.capture.tracing.trace_call import emit_node
+from dynacomp.capture.values.computed import NumberV, ScalarV
+from dynacomp.capture.values.questions import is_graph_number
+from dynacomp.capture.values.value import Value, node_of
 
 MAX_SIDE_STEPS = 20_000
 RETURNED = -2

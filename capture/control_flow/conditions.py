@@ -15,11 +15,12 @@ from dynacomp.capture.control_flow import loops, rolled_loops
 from dynacomp.capture.control_flow.branches import OneSide, Start, decide, may_convert
 from dynacomp.capture.control_flow.merge import Differs
 from dynacomp.capture.control_flow.raising import assume, may_assume, only_raises
-from dynacomp.capture.symbolic.iterator_values import CountIterV
 from dynacomp.capture.symbolic.machine import Capture, Frame
-from dynacomp.capture.symbolic.questions import is_graph_number
 from dynacomp.capture.symbolic.side_effects import mutating
-from dynacomp.capture.symbolic.values import NotConstant, NumberV, Value
+from dynacomp.capture.values.computed import NumberV
+from dynacomp.capture.values.iterators import CountIterV
+from dynacomp.capture.values.questions import is_graph_number
+from dynacomp.capture.values.value import NotConstant, Value
 
 
 def jump(cap: Capture, frame: Frame, instr: Instruction, condition: Value, wanted: bool) -> int | None:

@@ -17,8 +17,8 @@ from typing import Any
 from dynacomp.capture.bytecode.code import Instruction
 from dynacomp.capture.bytecode.control_flow_graph import live
 from dynacomp.capture.symbolic.machine import Frame, Loop
-from dynacomp.capture.symbolic.questions import is_graph_array
-from dynacomp.capture.symbolic.values import children
+from dynacomp.capture.values.questions import is_graph_array
+from dynacomp.capture.values.value import children
 
 MOST_OPS = 600  # array operations of all rounds together that are unrolled all the same
 MOST_SEEN = 64  # of what a local name holds

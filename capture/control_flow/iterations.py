@@ -23,11 +23,13 @@ from dynacomp.capture.control_flow.merge import Differs, Slot
 from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.kinds.grown_lists import Growing
 from dynacomp.capture.symbolic import undo_log
-from dynacomp.capture.symbolic.iterator_values import CountIterV
 from dynacomp.capture.symbolic.machine import Capture, Frame
-from dynacomp.capture.symbolic.questions import is_graph_number, is_list, is_number, is_size
 from dynacomp.capture.symbolic.side_effects import mutating
-from dynacomp.capture.symbolic.values import ListV, Value, is_changing, is_const, now, type_of
+from dynacomp.capture.values.constant import is_const
+from dynacomp.capture.values.containers import ListV
+from dynacomp.capture.values.iterators import CountIterV
+from dynacomp.capture.values.questions import is_graph_number, is_list, is_number, is_size
+from dynacomp.capture.values.value import Value, is_changing, now, type_of
 
 MAX_PASSES = 6  # to find the objects that a body changes
 

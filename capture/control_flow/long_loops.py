@@ -17,13 +17,14 @@ from dynacomp.capture.base.errors import Break, Restart
 from dynacomp.capture.bytecode.code import Instruction
 from dynacomp.capture.bytecode.resume import goes_on_behind
 from dynacomp.capture.control_flow import growing_arrays
-from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.iterator_values import counters
-from dynacomp.capture.symbolic.kind import kind
 from dynacomp.capture.symbolic.lessons import Lesson
 from dynacomp.capture.symbolic.machine import Capture, Frame, Loop
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.values import Value, is_exactly
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.constant import is_exactly
+from dynacomp.capture.values.iterators import counters
+from dynacomp.capture.values.kind import kind
+from dynacomp.capture.values.value import Value
 
 MAX_UNROLLED_OPS = 4_000  # array operations of one unrolled loop
 LONG_ROUNDS, LONG_OPS = 8, 300  # a counted loop with both becomes one node, if it may: that is compiled sooner

@@ -36,10 +36,12 @@ from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.applied import Given
 from dynacomp.capture.numbers.graph_inputs import add_input
 from dynacomp.capture.numbers.host_functions import as_scalar
-from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_graph_number, is_scalar
-from dynacomp.capture.symbolic.values import Const, NumberV, ScalarV, Value, is_const, is_exactly, now
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.computed import NumberV, ScalarV
+from dynacomp.capture.values.constant import Const, is_const, is_exactly
+from dynacomp.capture.values.questions import is_graph_number, is_scalar
+from dynacomp.capture.values.value import Value, now
 from dynacomp.capture.wrapping.constants import const_array
 
 MOST_GIVEN = 12  # numbers from outside of the loop, see `_native/guard_numbers.c`

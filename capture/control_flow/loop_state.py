@@ -19,10 +19,13 @@ from dynacomp.capture.control_flow.merge import Differs, is_same_constant
 from dynacomp.capture.graph.avals import Aval, aval_of
 from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.reconstruct.array_identity import origin_of
-from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_graph_array, is_number, is_tuple
-from dynacomp.capture.symbolic.values import ArrayV, Const, NumberV, SizeV, TupleV, is_exactly, object_of, type_of
+from dynacomp.capture.values.computed import ArrayV, NumberV, SizeV
+from dynacomp.capture.values.constant import Const, is_exactly, object_of
+from dynacomp.capture.values.containers import TupleV
+from dynacomp.capture.values.kind import Kind, define, kind
+from dynacomp.capture.values.questions import is_graph_array, is_number, is_tuple
+from dynacomp.capture.values.value import type_of
 
 COUNT, STRIDE = 1 << 29, 4  # ints begin a loop below COUNT and grow by STRIDE an iteration: 2^27 of them fit
 

@@ -46,10 +46,12 @@ from dynacomp.capture.control_flow.merge import Differs, Join, Slot
 from dynacomp.capture.graph.avals import Aval, blank
 from dynacomp.capture.graph.graph import Builder, Closure, Node
 from dynacomp.capture.symbolic import undo_log
-from dynacomp.capture.symbolic.kind import kind
 from dynacomp.capture.symbolic.machine import Capture, Frame
-from dynacomp.capture.symbolic.values import Const, NotConstant, NumberV, Value
 from dynacomp.capture.tracing.trace_call import emit_node
+from dynacomp.capture.values.computed import NumberV
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.kind import kind
+from dynacomp.capture.values.value import NotConstant, Value
 
 PEELS, MAX_NESTED = 2, 24  # iterations run before the loop; those of a loop that stays a nest of `cond`s
 

@@ -22,23 +22,14 @@ from dynacomp.capture.graph.avals import Aval, aval_of
 from dynacomp.capture.numbers import dynamic_scalars, host_functions
 from dynacomp.capture.reconstruct.array_identity import origin_of
 from dynacomp.capture.symbolic import undo_log
-from dynacomp.capture.symbolic.kind import kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_graph_array, is_lazy, is_number, is_object, is_scalar, is_tuple
-from dynacomp.capture.symbolic.values import (
-    ArrayV,
-    NumberV,
-    ObjectV,
-    ScalarV,
-    TupleV,
-    Value,
-    is_changing,
-    is_const,
-    is_exactly,
-    node_of,
-    now,
-    type_of,
-)
+from dynacomp.capture.values.computed import ArrayV, NumberV, ScalarV
+from dynacomp.capture.values.constant import is_const, is_exactly
+from dynacomp.capture.values.containers import TupleV
+from dynacomp.capture.values.kind import kind
+from dynacomp.capture.values.objects import ObjectV
+from dynacomp.capture.values.questions import is_graph_array, is_lazy, is_number, is_object, is_scalar, is_tuple
+from dynacomp.capture.values.value import Value, is_changing, node_of, now, type_of
 
 
 class Differs(Exception):

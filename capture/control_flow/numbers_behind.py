@@ -15,8 +15,8 @@ from dynacomp.capture.control_flow.branches import Leaf
 from dynacomp.capture.control_flow.iterations import Iteration, Place
 from dynacomp.capture.control_flow.loop_numbers import LoopNumbers
 from dynacomp.capture.control_flow.merge import Differs
-from dynacomp.capture.symbolic.kind import kind
-from dynacomp.capture.symbolic.values import Value
+from dynacomp.capture.values.kind import kind
+from dynacomp.capture.values.value import Value
 
 
 def last_numbers(loop: Iteration, numbers: LoopNumbers, ends: list[Leaf]) -> dict[str, Value]:

@@ -27,19 +27,12 @@ from dynacomp.capture.control_flow.raising import only_raises
 from dynacomp.capture.graph.avals import aval_of
 from dynacomp.capture.numbers import dynamic_scalars, host_functions
 from dynacomp.capture.numbers.graph_inputs import scalar_node
-from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.machine import Capture, Frame
-from dynacomp.capture.symbolic.questions import is_scalar
-from dynacomp.capture.symbolic.values import (
-    Const,
-    NeedsConcrete,
-    NotConstant,
-    NumberV,
-    ScalarV,
-    Value,
-    is_changing,
-    now,
-)
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.computed import NeedsConcrete, NumberV, ScalarV
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.questions import is_scalar
+from dynacomp.capture.values.value import NotConstant, Value, is_changing, now
 
 NUMBERS = (int, float, bool)
 LONG = 48  # steps of Python's that one number takes; more are not chosen between

@@ -20,12 +20,14 @@ from dynacomp.capture.bytecode.code import Instruction
 from dynacomp.capture.control_flow.long_loops import leave
 from dynacomp.capture.graph.sizes import canonical, is_symbolic, names
 from dynacomp.capture.kinds.iteration import ROUNDS_ASKED
-from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.iterator_values import CountIterV, GivenIterV, SeqIterV, StreamV, counters
-from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture, Frame
-from dynacomp.capture.symbolic.questions import is_size
-from dynacomp.capture.symbolic.values import SizeV, Value, is_const
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.computed import SizeV
+from dynacomp.capture.values.constant import is_const
+from dynacomp.capture.values.iterators import CountIterV, GivenIterV, SeqIterV, StreamV, counters
+from dynacomp.capture.values.kind import Kind, define, kind
+from dynacomp.capture.values.questions import is_size
+from dynacomp.capture.values.value import Value
 
 
 @dataclass(frozen=True)

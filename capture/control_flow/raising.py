@@ -30,9 +30,9 @@ from dynacomp.capture.control_flow.branches import Start
 from dynacomp.capture.control_flow.hoisting import hoisted, may_hoist
 from dynacomp.capture.control_flow.merge import Differs
 from dynacomp.capture.reconstruct.checks import Check
-from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.machine import Capture, Frame
-from dynacomp.capture.symbolic.values import NumberV
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.computed import NumberV
 
 _CHECKS = IdentityTable()  # code object → its checks, by instruction
 

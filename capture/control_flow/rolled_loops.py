@@ -37,12 +37,15 @@ from dynacomp.capture.graph.sizes import names as names_of
 from dynacomp.capture.kinds import alike_items, generator_loops
 from dynacomp.capture.kinds.grown_lists import rows_aval
 from dynacomp.capture.numbers import size_values
-from dynacomp.capture.symbolic.iterator_values import CountIterV, StreamV, counters
 from dynacomp.capture.symbolic.machine import Capture, Frame
-from dynacomp.capture.symbolic.questions import is_graph_number
 from dynacomp.capture.symbolic.side_effects import mutating
-from dynacomp.capture.symbolic.values import ArrayV, Const, NotConstant, NumberV, TupleV, Value, is_exactly
 from dynacomp.capture.tracing.trace_call import emit_node
+from dynacomp.capture.values.computed import ArrayV, NumberV
+from dynacomp.capture.values.constant import Const, is_exactly
+from dynacomp.capture.values.containers import TupleV
+from dynacomp.capture.values.iterators import CountIterV, StreamV, counters
+from dynacomp.capture.values.questions import is_graph_number
+from dynacomp.capture.values.value import NotConstant, Value
 
 FEW_ROUNDS = 4096  # a loop over a symbolic size may go so many rounds, at least, before it is captured again
 MAX_TRIES = 5  # iterations after which a loop must have become like the next one

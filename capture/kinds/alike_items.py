@@ -23,12 +23,15 @@ from dynacomp.capture.arithmetic.operators import binary, subscript, truth
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.kinds.grown_lists import Grown, is_mutable, item_of, number_of, of_rows, shape_of
 from dynacomp.capture.numbers import size_values
-from dynacomp.capture.symbolic.grown_items import Fixed, Leaf, Many, Run, Shape, is_run, parts_of
-from dynacomp.capture.symbolic.iterator_values import CountIterV, StreamV, counters, is_sized
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_graph_array, is_graph_number, is_size
-from dynacomp.capture.symbolic.values import ArrayV, Const, ListV, NumberV, SizeV, TupleV, Value, is_exactly
 from dynacomp.capture.tracing.trace_call import library_call
+from dynacomp.capture.values.computed import ArrayV, NumberV, SizeV
+from dynacomp.capture.values.constant import Const, is_exactly
+from dynacomp.capture.values.containers import ListV, TupleV
+from dynacomp.capture.values.grown_items import Fixed, Leaf, Many, Run, Shape, is_run, parts_of
+from dynacomp.capture.values.iterators import CountIterV, StreamV, counters, is_sized
+from dynacomp.capture.values.questions import is_graph_array, is_graph_number, is_size
+from dynacomp.capture.values.value import Value
 
 # --- all items as one run
 

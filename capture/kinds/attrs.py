@@ -20,47 +20,21 @@ from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.kinds.exceptions import as_exception, say_where
 from dynacomp.capture.numbers import dynamic_scalars, host_functions
-from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.generators import delegate
-from dynacomp.capture.symbolic.iterator_values import CountIterV, GeneratorV, GivenIterV, SeqIterV, StreamV
-from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.libraries import CONTEXTS, is_library, is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.questions import is_dict, is_library_object, is_object, is_tuple
-from dynacomp.capture.symbolic.values import (
-    DELETED,
-    ArrayV,
-    BuiltinMethodV,
-    CellV,
-    Const,
-    DictV,
-    FunctionV,
-    LibraryV,
-    ListV,
-    MethodV,
-    NdArrayV,
-    NeedsConcrete,
-    ObjectV,
-    OpaqueV,
-    PartialV,
-    RangeV,
-    ScalarV,
-    SetV,
-    SizeV,
-    SliceV,
-    SuperV,
-    TupleV,
-    Value,
-    ViewV,
-    as_python,
-    holds,
-    is_open,
-    object_of,
-    peek,
-    type_of,
-)
 from dynacomp.capture.tracing.trace_call import RULES, library_call
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.callables import BuiltinMethodV, FunctionV, MethodV, PartialV, SuperV
+from dynacomp.capture.values.computed import ArrayV, LibraryV, NdArrayV, NeedsConcrete, ScalarV, SizeV
+from dynacomp.capture.values.constant import Const, holds, is_open, object_of, peek
+from dynacomp.capture.values.containers import DictV, ListV, RangeV, SetV, SliceV, TupleV, ViewV
+from dynacomp.capture.values.iterators import CountIterV, GeneratorV, GivenIterV, SeqIterV, StreamV
+from dynacomp.capture.values.kind import Kind, define, kind
+from dynacomp.capture.values.objects import DELETED, CellV, ObjectV, OpaqueV
+from dynacomp.capture.values.questions import is_dict, is_library_object, is_object, is_tuple
+from dynacomp.capture.values.value import Value, as_python, type_of
 from dynacomp.capture.wrapping.builder import JITTED, is_plain_instance, items_of, wrap
 from dynacomp.capture.wrapping.builtin_subclasses import MUTABLE
 from dynacomp.capture.wrapping.class_attrs import MISSING, SIMPLE, is_hook, lookup, name_in_errors, read_class, resolve

@@ -29,31 +29,16 @@ from dynacomp.capture.kinds.iteration import iterate, iterator
 from dynacomp.capture.kinds.keys import hashable, missing_key, raised, sought
 from dynacomp.capture.kinds.sequences import position_of
 from dynacomp.capture.numbers import dynamic_scalars, host_functions
-from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import type_name
 from dynacomp.capture.symbolic.side_effects import mutating, removing
-from dynacomp.capture.symbolic.values import (
-    ArrayV,
-    Const,
-    DictV,
-    LibraryV,
-    ListV,
-    NdArrayV,
-    ObjectV,
-    OpaqueV,
-    RangeV,
-    ScalarV,
-    SetV,
-    TupleV,
-    Value,
-    ViewV,
-    holds,
-    is_const,
-    row_kind,
-    type_of,
-)
 from dynacomp.capture.tracing.trace_call import library_call
+from dynacomp.capture.values.computed import ArrayV, LibraryV, NdArrayV, ScalarV
+from dynacomp.capture.values.constant import Const, holds, is_const
+from dynacomp.capture.values.containers import DictV, ListV, RangeV, SetV, TupleV, ViewV, row_kind
+from dynacomp.capture.values.kind import Kind, define, kind
+from dynacomp.capture.values.objects import ObjectV, OpaqueV
+from dynacomp.capture.values.questions import type_name
+from dynacomp.capture.values.value import Value, type_of
 from dynacomp.capture.wrapping import ndarrays
 from dynacomp.capture.wrapping.builder import items_of
 from dynacomp.capture.wrapping.builtin_subclasses import plain

@@ -17,16 +17,11 @@ from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.kinds.keys import raised
 from dynacomp.capture.kinds.sequences import times_of
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import (
-    is_graph_array,
-    is_library_object,
-    is_list,
-    is_object,
-    is_slice,
-    type_name,
-)
 from dynacomp.capture.symbolic.side_effects import mutating
-from dynacomp.capture.symbolic.values import Const, ListV, Value, as_python, type_of
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.containers import ListV
+from dynacomp.capture.values.questions import is_graph_array, is_library_object, is_list, is_object, is_slice, type_name
+from dynacomp.capture.values.value import Value, as_python, type_of
 from dynacomp.capture.wrapping.builder import items_of, realize
 from dynacomp.capture.wrapping.builtin_subclasses import plain
 

@@ -14,11 +14,13 @@ from typing import Any
 from dynacomp.capture.arithmetic.operators import equal, truth
 from dynacomp.capture.kinds.iteration import elements, iterate, key_value
 from dynacomp.capture.kinds.keys import each_pair, hashable, members_of, missing_key, raised, sought
-from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_dict, is_tuple
 from dynacomp.capture.symbolic.side_effects import mutating, removing
-from dynacomp.capture.symbolic.values import Const, DictV, SetV, TupleV, Value, ViewV, as_python, stands_for
+from dynacomp.capture.values.constant import Const, stands_for
+from dynacomp.capture.values.containers import DictV, SetV, TupleV, ViewV
+from dynacomp.capture.values.kind import Kind, define, kind
+from dynacomp.capture.values.questions import is_dict, is_tuple
+from dynacomp.capture.values.value import Value, as_python
 from dynacomp.capture.wrapping.builder import realize
 
 

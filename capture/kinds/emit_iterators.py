@@ -23,10 +23,12 @@ from dynacomp.capture.kinds.suspended_values import Standing, standing
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.reconstruct.emit import Emitter, made
 from dynacomp.capture.reconstruct.output import Writer
-from dynacomp.capture.symbolic.iterator_values import ASendV, CountIterV, GeneratorV, SeqIterV, StreamV, counters
-from dynacomp.capture.symbolic.kind import Kind, define
-from dynacomp.capture.symbolic.questions import is_list
-from dynacomp.capture.symbolic.values import Const, ListV, SetV, TupleV, Value, is_const
+from dynacomp.capture.values.constant import Const, is_const
+from dynacomp.capture.values.containers import ListV, SetV, TupleV
+from dynacomp.capture.values.iterators import ASendV, CountIterV, GeneratorV, SeqIterV, StreamV, counters
+from dynacomp.capture.values.kind import Kind, define
+from dynacomp.capture.values.questions import is_list
+from dynacomp.capture.values.value import Value
 
 NONE = Const(None)
 

@@ -19,25 +19,15 @@ from dynacomp.capture.bytecode.code import Instruction
 from dynacomp.capture.kinds import stores
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.reconstruct import tracebacks
-from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.questions import is_library_object
 from dynacomp.capture.symbolic.side_effects import mutating
-from dynacomp.capture.symbolic.values import (
-    Const,
-    ListV,
-    ObjectV,
-    TupleV,
-    Value,
-    as_python,
-    holds,
-    is_const,
-    is_constant,
-    object_of,
-    stands_for,
-    type_of,
-)
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.constant import Const, holds, is_const, object_of, stands_for
+from dynacomp.capture.values.containers import ListV, TupleV
+from dynacomp.capture.values.objects import ObjectV
+from dynacomp.capture.values.questions import is_library_object
+from dynacomp.capture.values.value import Value, as_python, is_constant, type_of
 from dynacomp.capture.wrapping import class_attrs
 from dynacomp.capture.wrapping.builder import remember, wrap
 from dynacomp.capture.wrapping.builtin_subclasses import built_in_base

@@ -17,13 +17,15 @@ from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.reconstruct.unchanged import changed_keys, unmoved
 from dynacomp.capture.reconstruct.upcoming import fail, reduced, take
-from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.iterator_values import CountIterV, GivenIterV, StreamV
-from dynacomp.capture.symbolic.kind import Kind, define
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_dict, is_list
 from dynacomp.capture.symbolic.side_effects import SETTLED, changed, mutating
-from dynacomp.capture.symbolic.values import Const, DictV, ListV, SetV, TupleV, Value
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.containers import DictV, ListV, SetV, TupleV
+from dynacomp.capture.values.iterators import CountIterV, GivenIterV, StreamV
+from dynacomp.capture.values.kind import Kind, define
+from dynacomp.capture.values.questions import is_dict, is_list
+from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping.builder import WRAPPERS, realize, wrap
 
 # --- over containers

@@ -12,10 +12,11 @@ from typing import Any
 
 from dynacomp.capture.base.errors import Break, Raised, Restart
 from dynacomp.capture.bytecode.genexprs import loop_codes
-from dynacomp.capture.symbolic.iterator_values import GeneratorV, StreamV
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.side_effects import mutating
-from dynacomp.capture.symbolic.values import FunctionV, PartialV, Value
+from dynacomp.capture.values.callables import FunctionV, PartialV
+from dynacomp.capture.values.iterators import GeneratorV, StreamV
+from dynacomp.capture.values.value import Value
 
 BETWEEN = ("PRECALL", "LOAD_CONST", "KW_NAMES")  # what stands between a call and one that takes its result
 

@@ -26,10 +26,13 @@ from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.avals import Aval, is_numpy_dtype
 from dynacomp.capture.graph.sizes import Size, is_symbolic
 from dynacomp.capture.numbers import size_values
-from dynacomp.capture.symbolic.grown_items import Fixed, Front, Leaf, Many, Run, Shape, is_run, parts_of
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_graph_number, is_list, is_number, is_tuple
-from dynacomp.capture.symbolic.values import ArrayV, Const, DictV, ListV, NumberV, TupleV, Value, is_const
+from dynacomp.capture.values.computed import ArrayV, NumberV
+from dynacomp.capture.values.constant import Const, is_const
+from dynacomp.capture.values.containers import DictV, ListV, TupleV
+from dynacomp.capture.values.grown_items import Fixed, Front, Leaf, Many, Run, Shape, is_run, parts_of
+from dynacomp.capture.values.questions import is_graph_number, is_list, is_number, is_tuple
+from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping import ndarrays
 
 SHOWN = 4  # last items of a list that the body of a loop which fills it may look at

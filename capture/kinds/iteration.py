@@ -18,31 +18,17 @@ from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.kinds import alike_items, existing_iterators
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic.generators import resume
-from dynacomp.capture.symbolic.iterator_values import CountIterV, GeneratorV, GivenIterV, SeqIterV, StreamV
-from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import STEPS_AN_ITEM, Capture
-from dynacomp.capture.symbolic.questions import is_graph_number, is_object, is_size
 from dynacomp.capture.symbolic.side_effects import mutating
-from dynacomp.capture.symbolic.standing_values import bare
-from dynacomp.capture.symbolic.values import (
-    ArrayV,
-    Const,
-    DictV,
-    LibraryV,
-    ListV,
-    NdArrayV,
-    ObjectV,
-    OpaqueV,
-    RangeV,
-    SequenceV,
-    SetV,
-    TupleV,
-    Value,
-    ViewV,
-    is_const,
-    stands_for,
-    type_of,
-)
+from dynacomp.capture.values.computed import ArrayV, LibraryV, NdArrayV
+from dynacomp.capture.values.constant import Const, is_const, stands_for
+from dynacomp.capture.values.containers import DictV, ListV, RangeV, SequenceV, SetV, TupleV, ViewV
+from dynacomp.capture.values.iterators import CountIterV, GeneratorV, GivenIterV, SeqIterV, StreamV
+from dynacomp.capture.values.kind import Kind, define, kind
+from dynacomp.capture.values.objects import ObjectV, OpaqueV
+from dynacomp.capture.values.questions import is_graph_number, is_object, is_size
+from dynacomp.capture.values.standing import bare
+from dynacomp.capture.values.value import Value, type_of
 from dynacomp.capture.wrapping import ndarrays
 from dynacomp.capture.wrapping.builder import items_of, realize
 from dynacomp.capture.wrapping.class_attrs import name_in_errors, resolve

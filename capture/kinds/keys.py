@@ -22,32 +22,19 @@ from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.hashes import note_hashes
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.numbers import size_values
-from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.iterator_values import CountIterV, GeneratorV, GivenIterV, SeqIterV, StreamV
-from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_dict, is_value, own_class
-from dynacomp.capture.symbolic.standing_values import ClassOfTracedV, HashedV, IdV
 from dynacomp.capture.symbolic.undo_log import Watch
-from dynacomp.capture.symbolic.values import (
-    CellV,
-    Const,
-    DictV,
-    FunctionV,
-    ListV,
-    MethodV,
-    NotConstant,
-    ObjectV,
-    OpaqueV,
-    SetV,
-    SizeV,
-    TupleV,
-    Value,
-    as_python,
-    existing,
-    is_const,
-    peek,
-)
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.callables import FunctionV, MethodV
+from dynacomp.capture.values.computed import SizeV
+from dynacomp.capture.values.constant import Const, is_const, peek
+from dynacomp.capture.values.containers import DictV, ListV, SetV, TupleV
+from dynacomp.capture.values.iterators import CountIterV, GeneratorV, GivenIterV, SeqIterV, StreamV
+from dynacomp.capture.values.kind import Kind, define, kind
+from dynacomp.capture.values.objects import CellV, ObjectV, OpaqueV
+from dynacomp.capture.values.questions import is_dict, is_value, own_class
+from dynacomp.capture.values.standing import ClassOfTracedV, HashedV, IdV
+from dynacomp.capture.values.value import NotConstant, Value, as_python, existing
 from dynacomp.capture.wrapping.builder import is_plain_instance, items_of, realize
 from dynacomp.capture.wrapping.builtin_subclasses import BASES, items_payload
 from dynacomp.capture.wrapping.class_attrs import name_in_errors, resolve

@@ -15,23 +15,13 @@ from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.kinds import alike_items, grown_lists
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.kinds.keys import raised
-from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_list, is_slice, is_tuple
 from dynacomp.capture.symbolic.side_effects import mutating
-from dynacomp.capture.symbolic.values import (
-    Const,
-    ListV,
-    NotConstant,
-    TupleV,
-    Value,
-    as_python,
-    is_exactly,
-    node_of,
-    row_kind,
-    stands_for,
-    type_of,
-)
+from dynacomp.capture.values.constant import Const, is_exactly, stands_for
+from dynacomp.capture.values.containers import ListV, TupleV, row_kind
+from dynacomp.capture.values.kind import Kind, define, kind
+from dynacomp.capture.values.questions import is_list, is_slice, is_tuple
+from dynacomp.capture.values.value import NotConstant, Value, as_python, node_of, type_of
 from dynacomp.capture.wrapping.builder import items_of, realize
 from dynacomp.capture.wrapping.changing_contents import at_end
 

@@ -11,31 +11,19 @@ from dynacomp.capture.base.classes import has_dict, own_dict
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.bodies.placement import is_traced
 from dynacomp.capture.graph.avals import ARRAY_TYPE
-from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.side_effects import mutating, removing, write_global
-from dynacomp.capture.symbolic.standing_values import PrivateV
-from dynacomp.capture.symbolic.values import (
-    DELETED,
-    ArrayV,
-    CellV,
-    Const,
-    DictV,
-    FunctionV,
-    ListV,
-    ObjectV,
-    PartialV,
-    SetV,
-    TupleV,
-    Value,
-    holds,
-    is_exactly,
-    peek,
-    type_of,
-)
 from dynacomp.capture.tracing.equinox_modules import is_module, may_be_filled, refuse_store
+from dynacomp.capture.values.callables import FunctionV, PartialV
+from dynacomp.capture.values.computed import ArrayV
+from dynacomp.capture.values.constant import Const, holds, is_exactly, peek
+from dynacomp.capture.values.containers import DictV, ListV, SetV, TupleV
+from dynacomp.capture.values.kind import Kind, define, kind
+from dynacomp.capture.values.objects import DELETED, CellV, ObjectV
+from dynacomp.capture.values.standing import PrivateV
+from dynacomp.capture.values.value import Value, type_of
 from dynacomp.capture.wrapping import class_attrs
 from dynacomp.capture.wrapping.class_attrs import MISSING, is_hook, resolve
 from dynacomp.capture.wrapping.class_prototypes import Placeholder

@@ -22,14 +22,15 @@ from dynacomp.capture.bytecode.generator_plan import Plan, is_running, plan_at, 
 from dynacomp.capture.bytecode.resume import HANDLED, NULL, late_cells
 from dynacomp.capture.bytecode.segments import FINISHED, UNBOUND, slots
 from dynacomp.capture.bytecode.suspensions import MAYBE, YIELD, Point
-from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.frame_values import NULL as NULL_VALUE
-from dynacomp.capture.symbolic.frame_values import HandlingV, is_null
 from dynacomp.capture.symbolic.generators import delegate, note_pending
-from dynacomp.capture.symbolic.iterator_values import GeneratorV
 from dynacomp.capture.symbolic.machine import Capture, Frame, new_frame
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.values import Const, Lazy, Value
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.frames import NULL as NULL_VALUE
+from dynacomp.capture.values.frames import HandlingV, is_null
+from dynacomp.capture.values.iterators import GeneratorV
+from dynacomp.capture.values.value import Lazy, Value
 from dynacomp.capture.wrapping.builder import wrap
 
 GLOBALS = -1  # the slot of the globals, see _native/suspended.c

@@ -18,30 +18,15 @@ from dynacomp.capture.arithmetic.operators import CONTAINER_OPS, fold, subscript
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.kinds.iteration import elements, key_value
 from dynacomp.capture.numbers import host_functions, size_values
-from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_graph_array, is_library_object, is_object, is_tuple
-from dynacomp.capture.symbolic.standing_values import LaterV
-from dynacomp.capture.symbolic.values import (
-    ArrayV,
-    Const,
-    DictV,
-    LibraryV,
-    ListV,
-    NotConstant,
-    NumberV,
-    ObjectV,
-    SetV,
-    TupleV,
-    Value,
-    ViewV,
-    as_python,
-    is_changing,
-    is_constant,
-    is_exactly,
-    node_of,
-    type_of,
-)
+from dynacomp.capture.values.computed import ArrayV, LibraryV, NumberV
+from dynacomp.capture.values.constant import Const, is_exactly
+from dynacomp.capture.values.containers import DictV, ListV, SetV, TupleV, ViewV
+from dynacomp.capture.values.kind import Kind, define, kind
+from dynacomp.capture.values.objects import ObjectV
+from dynacomp.capture.values.questions import is_graph_array, is_library_object, is_object, is_tuple
+from dynacomp.capture.values.standing import LaterV
+from dynacomp.capture.values.value import NotConstant, Value, as_python, is_changing, is_constant, node_of, type_of
 from dynacomp.capture.wrapping import class_attrs, object_attrs
 from dynacomp.capture.wrapping.builtin_subclasses import inherits, plain
 

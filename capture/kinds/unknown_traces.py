@@ -20,10 +20,11 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.graph.avals import ARRAY_TYPE, KEY_TYPE
 from dynacomp.capture.reconstruct.emit import made
 from dynacomp.capture.symbolic.generator_finalization import LEAVES
-from dynacomp.capture.symbolic.kind import Kind, define
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.standing_values import ClassOfTracedV, HashedV, TraceStateV
-from dynacomp.capture.symbolic.values import Value, is_const, peek
+from dynacomp.capture.values.constant import is_const, peek
+from dynacomp.capture.values.kind import Kind, define
+from dynacomp.capture.values.standing import ClassOfTracedV, HashedV, TraceStateV
+from dynacomp.capture.values.value import Value
 
 
 def _same_class(cap: Capture, a: Value, b: Value) -> bool:

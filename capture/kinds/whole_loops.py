@@ -16,12 +16,16 @@ from dynacomp.capture.base.loops_py import accumulated
 from dynacomp.capture.bytecode.genexprs import ITEM, function_of_item
 from dynacomp.capture.kinds.alike_items import goes_on
 from dynacomp.capture.kinds.iteration import get_iter
-from dynacomp.capture.symbolic.iterator_values import GeneratorV, StreamV
-from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_made_function
 from dynacomp.capture.symbolic.side_effects import mutating
-from dynacomp.capture.symbolic.values import ArrayV, Const, FunctionV, ListV, Value
+from dynacomp.capture.values.callables import FunctionV
+from dynacomp.capture.values.computed import ArrayV
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.containers import ListV
+from dynacomp.capture.values.iterators import GeneratorV, StreamV
+from dynacomp.capture.values.kind import Kind, define, kind
+from dynacomp.capture.values.questions import is_made_function
+from dynacomp.capture.values.value import Value
 
 
 def looped(cap: Capture, loop: Callable[..., Any], xs: Value, *more: Value) -> Value | None:

@@ -23,19 +23,13 @@ from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.numpy_errors import ignoring
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.applied import Applied, Given, quiet_below
-from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_scalar
-from dynacomp.capture.symbolic.values import (
-    BuiltinMethodV,
-    Const,
-    NeedsConcrete,
-    ScalarV,
-    Value,
-    is_changing,
-    is_const,
-    now,
-)
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.callables import BuiltinMethodV
+from dynacomp.capture.values.computed import NeedsConcrete, ScalarV
+from dynacomp.capture.values.constant import Const, is_const
+from dynacomp.capture.values.questions import is_scalar
+from dynacomp.capture.values.value import Value, is_changing, now
 
 NEVER_RAISE = {op.__name__: op for op in (
     operator.add, operator.sub, operator.mul, operator.lt, operator.le, operator.gt, operator.ge, operator.eq,

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_graph_array
-from dynacomp.capture.symbolic.values import ArrayV
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.computed import ArrayV
+from dynacomp.capture.values.questions import is_graph_array
 
 MAX_GUARDED = 1 << 16  # bytes of an array whose content a guard compares in each call
 CONSTANT_PLACES = (S.Global, S.Closure, S.Attr, S.Slot)  # what is found there is no data of a call

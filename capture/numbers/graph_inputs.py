@@ -13,9 +13,9 @@ import numpy as np
 from dynacomp.capture.graph.avals import Aval, aval_of
 from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.numbers import size_values
-from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import NeedsConcrete, ScalarV
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.computed import NeedsConcrete, ScalarV
 
 
 def outer_builder(cap: Capture) -> Any:

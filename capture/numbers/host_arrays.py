@@ -29,21 +29,14 @@ from dynacomp.capture.numbers.applied import Applied, Given, quiet_below
 from dynacomp.capture.numbers.given_arrays import is_data
 from dynacomp.capture.numbers.graph_inputs import add_input, symbolic_dims
 from dynacomp.capture.numbers.host_functions import as_scalar
-from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.kind import kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_made_array, is_scalar, is_size
-from dynacomp.capture.symbolic.values import (
-    ArrayV,
-    Const,
-    ListV,
-    NdArrayV,
-    NeedsConcrete,
-    ScalarV,
-    TupleV,
-    Value,
-    children,
-)
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.computed import ArrayV, NdArrayV, NeedsConcrete, ScalarV
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.containers import ListV, TupleV
+from dynacomp.capture.values.kind import kind
+from dynacomp.capture.values.questions import is_made_array, is_scalar, is_size
+from dynacomp.capture.values.value import Value, children
 
 MOST = 16  # numbers and arrays that one recipe is made of, see `_native/guard_numbers.c`
 

@@ -24,8 +24,9 @@ from dynacomp.capture.base.identity_table import IdentityTable
 from dynacomp.capture.numbers import dynamic_scalars, scalar_ranges, size_values
 from dynacomp.capture.numbers.dynamic_scalars import TEXTS
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_plain_tuple, is_scalar, is_sequence, is_size
-from dynacomp.capture.symbolic.values import ScalarV, SizeV, Value, is_changing, now
+from dynacomp.capture.values.computed import ScalarV, SizeV
+from dynacomp.capture.values.questions import is_plain_tuple, is_scalar, is_sequence, is_size
+from dynacomp.capture.values.value import Value, is_changing, now
 
 Bounds = tuple[float, float]
 ANY: Bounds = (-math.inf, math.inf)

@@ -18,9 +18,9 @@ from dynacomp.capture.base.errors import Restart
 from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.graph.sizes import Size, is_symbolic
 from dynacomp.capture.numbers import size_values
-from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import NeedsConcrete, ScalarV
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.computed import NeedsConcrete, ScalarV
 
 
 def hold_narrowed(cap: Capture, closed: ClosedJaxpr, nodes: list[Node], where: str) -> None:

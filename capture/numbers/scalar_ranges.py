@@ -21,8 +21,10 @@ import numpy as np
 from dynacomp.capture.base.numpy_errors import ignoring
 from dynacomp.capture.numbers import dynamic_scalars
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_scalar
-from dynacomp.capture.symbolic.values import Const, NeedsConcrete, Value, now
+from dynacomp.capture.values.computed import NeedsConcrete
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.questions import is_scalar
+from dynacomp.capture.values.value import Value, now
 
 Bounds = tuple[float, float, float, float]  # the least and the greatest |base| and exponent
 

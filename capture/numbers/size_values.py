@@ -17,11 +17,13 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.graph import sizes
 from dynacomp.capture.graph.size_scope import LEAST
 from dynacomp.capture.graph.sizes import Size, canonical, is_symbolic, names
-from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.lessons import Frozen
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_scalar, is_size
-from dynacomp.capture.symbolic.values import Const, ScalarV, SizeV, Value, is_changing, is_exactly, now
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.computed import ScalarV, SizeV
+from dynacomp.capture.values.constant import Const, is_exactly
+from dynacomp.capture.values.questions import is_scalar, is_size
+from dynacomp.capture.values.value import Value, is_changing, now
 
 ARITHMETIC = {op.__name__: op for op in (operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod)}
 COMPARISONS = (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)

@@ -17,7 +17,10 @@ from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.numbers import dynamic_scalars, size_values
 from dynacomp.capture.numbers.host_functions import as_index, as_scalar
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import (
+from dynacomp.capture.values.computed import ScalarV
+from dynacomp.capture.values.constant import Const, is_exactly
+from dynacomp.capture.values.containers import SliceV, TupleV
+from dynacomp.capture.values.questions import (
     is_graph_array,
     is_graph_number,
     is_library_object,
@@ -26,7 +29,7 @@ from dynacomp.capture.symbolic.questions import (
     is_size,
     is_slice,
 )
-from dynacomp.capture.symbolic.values import Const, ScalarV, SliceV, TupleV, Value, is_exactly, now
+from dynacomp.capture.values.value import Value, now
 
 ENDLESS = 1 << 62  # more than any array has
 

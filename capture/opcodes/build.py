@@ -12,24 +12,14 @@ from dynacomp.capture.bytecode.code import Instruction
 from dynacomp.capture.kinds import alike_items, keys, sequences
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.numbers import host_functions
-from dynacomp.capture.symbolic.frame_values import NULL
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode, unsupported
-from dynacomp.capture.symbolic.questions import is_dict, is_opaque, own_class
 from dynacomp.capture.symbolic.side_effects import mutating
-from dynacomp.capture.symbolic.values import (
-    Const,
-    DictV,
-    FunctionV,
-    ListV,
-    SetV,
-    SliceV,
-    TupleV,
-    Value,
-    as_python,
-    is_changing,
-    is_const,
-    type_of,
-)
+from dynacomp.capture.values.callables import FunctionV
+from dynacomp.capture.values.constant import Const, is_const
+from dynacomp.capture.values.containers import DictV, ListV, SetV, SliceV, TupleV
+from dynacomp.capture.values.frames import NULL
+from dynacomp.capture.values.questions import is_dict, is_opaque, own_class
+from dynacomp.capture.values.value import Value, as_python, is_changing, type_of
 from dynacomp.capture.wrapping.class_attrs import resolve
 
 # --- building

@@ -19,10 +19,14 @@ from dynacomp.capture.bytecode.code import VERSION, Instruction
 from dynacomp.capture.bytecode.segments import begun
 from dynacomp.capture.calls.calls import BUILTINS
 from dynacomp.capture.symbolic.generators import delegate, resume
-from dynacomp.capture.symbolic.iterator_values import ASendV, GeneratorV
-from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode, unsupported
-from dynacomp.capture.symbolic.values import ArrayV, Const, LibraryV, ObjectV, OpaqueV, TupleV, Value, type_of
+from dynacomp.capture.values.computed import ArrayV, LibraryV
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.containers import TupleV
+from dynacomp.capture.values.iterators import ASendV, GeneratorV
+from dynacomp.capture.values.kind import Kind, define, kind
+from dynacomp.capture.values.objects import ObjectV, OpaqueV
+from dynacomp.capture.values.value import Value, type_of
 from dynacomp.capture.wrapping.class_attrs import name_in_errors
 
 NONE = Const(None)

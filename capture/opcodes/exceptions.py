@@ -9,11 +9,13 @@ from dynacomp.capture.calls.calls import BUILTINS
 from dynacomp.capture.kinds.attrs import NAMING, do_nothing
 from dynacomp.capture.kinds.exceptions import as_exception, handled, instance_of, set_cause
 from dynacomp.capture.reconstruct import tracebacks
-from dynacomp.capture.symbolic.frame_values import HandlingV
-from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode
-from dynacomp.capture.symbolic.values import Const, LibraryV, Value, as_python, is_const, object_of, type_of
 from dynacomp.capture.tracing.failures import enter_class
+from dynacomp.capture.values.computed import LibraryV
+from dynacomp.capture.values.constant import Const, is_const, object_of
+from dynacomp.capture.values.frames import HandlingV
+from dynacomp.capture.values.kind import Kind, define, kind
+from dynacomp.capture.values.value import Value, as_python, type_of
 
 NONE = Const(None)
 

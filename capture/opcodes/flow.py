@@ -14,13 +14,14 @@ from dynacomp.capture.kinds import generator_loops
 from dynacomp.capture.kinds.iteration import advance, get_iter, iterate
 from dynacomp.capture.kinds.keys import pairs
 from dynacomp.capture.opcodes.names import CALLEE_FIRST
-from dynacomp.capture.symbolic.frame_values import is_null
 from dynacomp.capture.symbolic.generator_finalization import dropped
-from dynacomp.capture.symbolic.iterator_values import CountIterV, counters, is_sized
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode, unsupported
-from dynacomp.capture.symbolic.questions import is_graph_number
-from dynacomp.capture.symbolic.standing_values import LaterV
-from dynacomp.capture.symbolic.values import Const, Value, as_python, node_of, type_of
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.frames import is_null
+from dynacomp.capture.values.iterators import CountIterV, counters, is_sized
+from dynacomp.capture.values.questions import is_graph_number
+from dynacomp.capture.values.standing import LaterV
+from dynacomp.capture.values.value import Value, as_python, node_of, type_of
 from dynacomp.capture.wrapping.constants import from_python
 from dynacomp.capture.wrapping.ndarrays import is_numpy
 

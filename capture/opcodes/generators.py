@@ -14,10 +14,13 @@ from dynacomp.capture.kinds.iteration import advance, get_iter
 from dynacomp.capture.opcodes.coroutines import Wrapped
 from dynacomp.capture.opcodes.groups import prepare_reraise
 from dynacomp.capture.symbolic.generators import stop_error, stopping, type_name
-from dynacomp.capture.symbolic.iterator_values import GeneratorV
-from dynacomp.capture.symbolic.kind import kind
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode
-from dynacomp.capture.symbolic.values import Const, OpaqueV, TupleV, Value, type_of
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.containers import TupleV
+from dynacomp.capture.values.iterators import GeneratorV
+from dynacomp.capture.values.kind import kind
+from dynacomp.capture.values.objects import OpaqueV
+from dynacomp.capture.values.value import Value, type_of
 
 NONE = Const(None)
 

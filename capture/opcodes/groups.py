@@ -15,7 +15,10 @@ from dynacomp.capture.base.errors import Raised
 from dynacomp.capture.bytecode.code import Instruction
 from dynacomp.capture.calls.calls import BUILTINS
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode
-from dynacomp.capture.symbolic.values import Const, ObjectV, TupleV, Value, as_python
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.containers import TupleV
+from dynacomp.capture.values.objects import ObjectV
+from dynacomp.capture.values.value import Value, as_python
 
 NONE = Const(None)
 

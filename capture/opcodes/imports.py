@@ -9,9 +9,10 @@ import types
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.bytecode.code import Instruction
 from dynacomp.capture.opcodes.names import load_global
-from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode
-from dynacomp.capture.symbolic.values import as_python, holds
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.constant import holds
+from dynacomp.capture.values.value import as_python
 from dynacomp.capture.wrapping.builder import wrap
 
 

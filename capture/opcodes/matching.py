@@ -5,8 +5,10 @@ from __future__ import annotations
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.bytecode.code import Instruction
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode
-from dynacomp.capture.symbolic.questions import is_dict, is_tuple
-from dynacomp.capture.symbolic.values import Const, TupleV, Value, as_python, type_of
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.containers import TupleV
+from dynacomp.capture.values.questions import is_dict, is_tuple
+from dynacomp.capture.values.value import Value, as_python, type_of
 
 NONE = Const(None)
 

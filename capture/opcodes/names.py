@@ -12,13 +12,16 @@ from dynacomp.capture.bytecode.code import VERSION, Instruction
 from dynacomp.capture.bytecode.generator_plan import is_running
 from dynacomp.capture.bytecode.resume import own_cells
 from dynacomp.capture.opcodes.unguarded_inputs import unseen
-from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.frame_values import NULL
 from dynacomp.capture.symbolic.generator_finalization import dropped
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode
-from dynacomp.capture.symbolic.questions import is_dict, is_lazy, is_opaque
 from dynacomp.capture.symbolic.side_effects import mutating, write_global
-from dynacomp.capture.symbolic.values import DELETED, CellV, Const, DictV, Lazy, OpaqueV, Value, is_open
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.constant import Const, is_open
+from dynacomp.capture.values.containers import DictV
+from dynacomp.capture.values.frames import NULL
+from dynacomp.capture.values.objects import DELETED, CellV, OpaqueV
+from dynacomp.capture.values.questions import is_dict, is_lazy, is_opaque
+from dynacomp.capture.values.value import Lazy, Value
 from dynacomp.capture.wrapping.builder import wrap
 from dynacomp.capture.wrapping.class_attrs import lookup
 from dynacomp.capture.wrapping.constants import from_python

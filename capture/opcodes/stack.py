@@ -8,10 +8,12 @@ from dynacomp.capture.bytecode.code import VERSION, Instruction
 from dynacomp.capture.kinds import containers
 from dynacomp.capture.kinds.stores import delattr_value, setattr_value
 from dynacomp.capture.opcodes.names import let_go, push_callable
-from dynacomp.capture.symbolic.frame_values import NULL
 from dynacomp.capture.symbolic.generator_finalization import dropped
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode
-from dynacomp.capture.symbolic.values import Const, SliceV, Value, is_changing, node_of, stands_for
+from dynacomp.capture.values.constant import Const, stands_for
+from dynacomp.capture.values.containers import SliceV
+from dynacomp.capture.values.frames import NULL
+from dynacomp.capture.values.value import Value, is_changing, node_of
 
 METHOD_ATTR = VERSION >= (3, 12)  # LOAD_ATTR's low bit asks for a method call's pair
 BOOL_COMPARE = VERSION >= (3, 13)  # COMPARE_OP's bit 4 asks for a bool

@@ -12,7 +12,8 @@ from typing import Any
 from dynacomp.capture.bytecode.code import Decoded
 from dynacomp.capture.bytecode.segments import UNBOUND
 from dynacomp.capture.symbolic.machine import Capture, Frame
-from dynacomp.capture.symbolic.values import Const, Lazy, Value
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.value import Lazy, Value
 
 MOVES = ("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST", "LOAD_CONST", "BUILD_TUPLE")
 

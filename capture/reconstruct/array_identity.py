@@ -10,7 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import ArrayV, Const, Value
+from dynacomp.capture.values.computed import ArrayV
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.value import Value
 
 NEW = Const(0)
 

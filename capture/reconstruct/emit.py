@@ -28,38 +28,19 @@ from dynacomp.capture.numbers import host_arrays, size_values
 from dynacomp.capture.reconstruct import runtime, tracebacks
 from dynacomp.capture.reconstruct.array_identity import candidates, chosen, first
 from dynacomp.capture.reconstruct.emit_sources import load_globals, load_source
-from dynacomp.capture.symbolic.frame_values import NullV, TracebackV
-from dynacomp.capture.symbolic.grown_items import Run, is_run, kinds_of, parts_of
-from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_dict, is_lazy, is_made_array, is_value
 from dynacomp.capture.symbolic.side_effects import differs_since, leaving, waits_for_effects
-from dynacomp.capture.symbolic.standing_values import HashedV, IdV, bare
-from dynacomp.capture.symbolic.values import (
-    ArrayV,
-    BuiltinMethodV,
-    CellV,
-    Const,
-    DictV,
-    FunctionV,
-    LibraryV,
-    ListV,
-    MethodV,
-    NdArrayV,
-    NumberV,
-    PartialV,
-    RangeV,
-    SetV,
-    SizeV,
-    SliceV,
-    SuperV,
-    TupleV,
-    Value,
-    ViewV,
-    is_const,
-    is_known_literal,
-    peek,
-)
+from dynacomp.capture.values.callables import BuiltinMethodV, FunctionV, MethodV, PartialV, SuperV
+from dynacomp.capture.values.computed import ArrayV, LibraryV, NdArrayV, NumberV, SizeV
+from dynacomp.capture.values.constant import Const, is_const, is_known_literal, peek
+from dynacomp.capture.values.containers import DictV, ListV, RangeV, SetV, SliceV, TupleV, ViewV
+from dynacomp.capture.values.frames import NullV, TracebackV
+from dynacomp.capture.values.grown_items import Run, is_run, kinds_of, parts_of
+from dynacomp.capture.values.kind import Kind, define, kind
+from dynacomp.capture.values.objects import CellV
+from dynacomp.capture.values.questions import is_dict, is_lazy, is_made_array, is_value
+from dynacomp.capture.values.standing import HashedV, IdV, bare
+from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping import ndarrays
 from dynacomp.capture.wrapping.builder import is_plain_instance
 

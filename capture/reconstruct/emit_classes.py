@@ -12,7 +12,7 @@ from typing import Any
 from dynacomp.capture.base.errors import Unbuildable
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.reconstruct.emit import MADE, Emitter
-from dynacomp.capture.symbolic.values import DELETED
+from dynacomp.capture.values.objects import DELETED
 from dynacomp.capture.wrapping.class_prototypes import ClassRecipe, Inside, Recipe, subclasses
 
 

@@ -11,8 +11,10 @@ from typing import Any
 
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.reconstruct.emit import Emitter, load_elements, load_table
-from dynacomp.capture.symbolic.kind import Kind, define, kind
-from dynacomp.capture.symbolic.values import DELETED, Const, DictV, ListV, ObjectV, SetV
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.containers import DictV, ListV, SetV
+from dynacomp.capture.values.kind import Kind, define, kind
+from dynacomp.capture.values.objects import DELETED, ObjectV
 from dynacomp.capture.wrapping.builtin_subclasses import IMMUTABLE, built_in_base, payload_base
 from dynacomp.capture.wrapping.class_attrs import hides_entry
 

@@ -18,7 +18,7 @@ from dynacomp.capture.bytecode.code import VERSION
 from dynacomp.capture.graph.size_evaluation import postfix
 from dynacomp.capture.numbers.applied import Applied
 from dynacomp.capture.reconstruct import runtime, upcoming
-from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.values import sources as S
 
 
 def load_globals(e: Any, table: dict[str, Any]) -> None:

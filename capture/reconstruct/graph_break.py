@@ -39,10 +39,13 @@ from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.reconstruct.emit_sources import load_globals
 from dynacomp.capture.reconstruct.output import Recipe, Writer
 from dynacomp.capture.reconstruct.unchanged import effects
-from dynacomp.capture.symbolic.frame_values import HandlingV, is_null
-from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture, Frame
-from dynacomp.capture.symbolic.values import ArrayV, Const, Lazy, OpaqueV, ScalarV, SizeV, Value, peek
+from dynacomp.capture.values.computed import ArrayV, ScalarV, SizeV
+from dynacomp.capture.values.constant import Const, peek
+from dynacomp.capture.values.frames import HandlingV, is_null
+from dynacomp.capture.values.kind import Kind, define, kind
+from dynacomp.capture.values.objects import OpaqueV
+from dynacomp.capture.values.value import Lazy, Value
 
 
 @dataclass(frozen=True)

@@ -34,30 +34,19 @@ from dynacomp.capture.reconstruct.checks import Checks
 from dynacomp.capture.reconstruct.emit import INPUTS, OUTPUTS, Emitter, load_elements, load_keys, load_parts, load_table
 from dynacomp.capture.reconstruct.emit_sources import load_globals, load_source
 from dynacomp.capture.reconstruct.unchanged import changed_keys, effects, unmoved
-from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.effects import Effect, Effects, Globals, Phase, Real
 from dynacomp.capture.symbolic.generator_finalization import check_none_lost
-from dynacomp.capture.symbolic.grown_items import Run, is_run, kinds_of, parts_of
-from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_dict, is_list
 from dynacomp.capture.symbolic.side_effects import leaving
-from dynacomp.capture.symbolic.values import (
-    DELETED,
-    ArrayV,
-    CellV,
-    Const,
-    DictV,
-    ListV,
-    NumberV,
-    ObjectV,
-    SetV,
-    TupleV,
-    Value,
-    children,
-    is_const,
-    peek,
-)
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.computed import ArrayV, NumberV
+from dynacomp.capture.values.constant import Const, is_const, peek
+from dynacomp.capture.values.containers import DictV, ListV, SetV, TupleV
+from dynacomp.capture.values.grown_items import Run, is_run, kinds_of, parts_of
+from dynacomp.capture.values.kind import Kind, define, kind
+from dynacomp.capture.values.objects import DELETED, CellV, ObjectV
+from dynacomp.capture.values.questions import is_dict, is_list
+from dynacomp.capture.values.value import Value, children
 from dynacomp.capture.wrapping.class_attrs import hides_entry
 from dynacomp.capture.wrapping.class_prototypes import is_made, shown_classes
 

@@ -20,10 +20,11 @@ from bytecode import Bytecode, Instr
 from dynacomp.capture import _native
 from dynacomp.capture.bytecode.code import VERSION, Instruction
 from dynacomp.capture.reconstruct import runtime
-from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.frame_values import TracebackV
 from dynacomp.capture.symbolic.machine import Capture, Frame, left_at
-from dynacomp.capture.symbolic.values import Const, Value
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.frames import TracebackV
+from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping.builder import wrap
 
 

@@ -14,12 +14,15 @@ from typing import Any
 
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.of_class import of_class
-from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_value
 from dynacomp.capture.symbolic.side_effects import settle
-from dynacomp.capture.symbolic.values import DictV, ListV, ObjectV, SetV, Value, is_const, peek
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.constant import is_const, peek
+from dynacomp.capture.values.containers import DictV, ListV, SetV
+from dynacomp.capture.values.kind import Kind, define, kind
+from dynacomp.capture.values.objects import ObjectV
+from dynacomp.capture.values.questions import is_value
+from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping.builder import own_source
 from dynacomp.capture.wrapping.changing_contents import Entries
 from dynacomp.capture.wrapping.existing_tables import hashes_itself

@@ -1,21 +1,7 @@
-"""The symbolic machine, what it holds (Values, by their Sources) and what it finds out (guards, side effects).
+"""The symbolic machine, and what it finds out: guards, side effects.
 
-    sources                 Sources: where a value came from, as a path from the frame
-                            to the object
     guards                  Guards: what must hold of a Source for a compiled entry to
                             be used again
-    kind                    Kinds of Values: one row for each class of Values says what the
-                            objects do that it stands for
-    values                  Values: what the symbolic machine's stack and variables hold
-    questions               What many ask about Values, each asked at one place
-    iterator_values         Values of iterators: generators, over sequences, counting, and over
-                            other iterators (see `iteration`)
-    grown_items             What a list holds that loops of the Graph have filled, as
-                            data
-    frame_values            Values of what the interpreter keeps of frames: traceback
-                            entries, and what lies on the stack beside objects
-    standing_values         Values that stand for something else: ids and keys for objects,
-                            an object of the capture's own for one in C
     operations              What modules low in capture need of modules above them
     effects                 The log of side effects: what happens once the Graph has run,
                             phase by phase

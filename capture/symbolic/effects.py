@@ -19,9 +19,11 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
-from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.questions import is_value
-from dynacomp.capture.symbolic.values import ArrayV, DictV, TupleV, Value
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.computed import ArrayV
+from dynacomp.capture.values.containers import DictV, TupleV
+from dynacomp.capture.values.questions import is_value
+from dynacomp.capture.values.value import Value
 
 
 class Phase(IntEnum):

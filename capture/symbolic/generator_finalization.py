@@ -22,13 +22,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynacomp.capture.base.errors import Break, Raised, Unbuildable
-from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.generators import close, delegate
-from dynacomp.capture.symbolic.grown_items import Front
-from dynacomp.capture.symbolic.iterator_values import GeneratorV, GivenIterV, StreamV
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.values import ArrayV, Const, Lazy, NumberV, OpaqueV, ScalarV, SizeV, Value
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.computed import ArrayV, NumberV, ScalarV, SizeV
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.grown_items import Front
+from dynacomp.capture.values.iterators import GeneratorV, GivenIterV, StreamV
+from dynacomp.capture.values.objects import OpaqueV
+from dynacomp.capture.values.value import Lazy, Value
 
 LEAVES: list[type] = [ArrayV, Const, Lazy, NumberV, ScalarV, SizeV, GivenIterV, OpaqueV]
 ITERATORS = (GeneratorV, StreamV, GivenIterV)

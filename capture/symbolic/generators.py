@@ -17,12 +17,15 @@ from typing import Any, cast
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.bytecode.code import VERSION
 from dynacomp.capture.bytecode.suspensions import may_catch
-from dynacomp.capture.symbolic.iterator_values import GeneratorV
-from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture, Frame, execute, unwind
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.side_effects import mutating
-from dynacomp.capture.symbolic.values import Const, ObjectV, TupleV, Value, type_of
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.containers import TupleV
+from dynacomp.capture.values.iterators import GeneratorV
+from dynacomp.capture.values.kind import Kind, define, kind
+from dynacomp.capture.values.objects import ObjectV
+from dynacomp.capture.values.value import Value, type_of
 
 NONE = Const(None)
 

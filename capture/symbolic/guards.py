@@ -4,7 +4,7 @@
 that `_native.GuardProgram` evaluates in C, one register a Source. Each kind of guard is one row of
 `KINDS`: how it prints. The C side is the other half of the row, under the same name.
 
-    >>> from dynacomp.capture.symbolic.sources import Local
+    >>> from dynacomp.capture.values.sources import Local
     >>> guards = GuardSet()
     >>> guards.add("len", Local(0, "xs"), 3)
     >>> print(guards)
@@ -22,7 +22,7 @@ from dynacomp.capture.base.carriers import carrier
 from dynacomp.capture.base.errors import GiveUp
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.graph.size_evaluation import postfix
-from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.values import sources as S
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.values import sources as S
 
 
 def never(*question: Any) -> Any:

@@ -1,7 +1,7 @@
 """The symbolic machine: a Capture (one attempt to capture a frame) and its Frames.
 
 `execute(cap, frame)` runs instructions through the handlers that the modules of `capture/opcodes`
-register with `@opcode`. Values on the stack are `values.Value`s; what touches arrays grows `cap.graph.builder`,
+register with `@opcode`. On the stack are Values; what touches arrays grows `cap.graph.builder`,
 what reads the outside world adds to `cap.guards`, what writes it marks Values dirty for `side_effects`.
 
 A handler returns None to go on, or the byte offset to jump to. It raises `Raised` when the program
@@ -22,25 +22,19 @@ from dynacomp.capture.base.errors import Break, GiveUp, Raised, Restart
 from dynacomp.capture.base.hashes import HASHED
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.bytecode.code import VERSION, Decoded, Instruction, decode
-from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.effects import Effects
-from dynacomp.capture.symbolic.frame_values import HandlingV
 from dynacomp.capture.symbolic.guards import GuardSet
-from dynacomp.capture.symbolic.kind import kind
 from dynacomp.capture.symbolic.lessons import Data, Lesson, Lessons
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.state import Dropping, Growing, Known, LibraryCalls, Numbers, Progress, Sizes
-from dynacomp.capture.symbolic.values import (
-    CellV,
-    Const,
-    NeedsConcrete,
-    NotConstant,
-    ObjectV,
-    Value,
-    is_const,
-    next_serial,
-)
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.computed import NeedsConcrete
+from dynacomp.capture.values.constant import Const, is_const
+from dynacomp.capture.values.frames import HandlingV
+from dynacomp.capture.values.kind import kind
+from dynacomp.capture.values.objects import CellV, ObjectV
+from dynacomp.capture.values.value import NotConstant, Value, next_serial
 
 MAX_STEPS = 2_000_000  # instructions a capture; a longer Python loop is run, not unrolled
 STEPS_AN_ITEM = 10  # what an element that nothing looks at counts

@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, TypeAlias
 
-from dynacomp.capture.symbolic.iterator_values import GeneratorV
-from dynacomp.capture.symbolic.sources import Source
-from dynacomp.capture.symbolic.values import CellV, Const, FunctionV, ObjectV, Value
+from dynacomp.capture.values.callables import FunctionV
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.iterators import GeneratorV
+from dynacomp.capture.values.objects import CellV, ObjectV
+from dynacomp.capture.values.sources import Source
+from dynacomp.capture.values.value import Value
 
 Cap: TypeAlias = Any  # a Capture: its methods use these operations, so its class is defined above them
 Args: TypeAlias = list[Value]

@@ -13,14 +13,17 @@ from typing import Any
 
 from dynacomp.capture.base.classes import has_dict, own_dict
 from dynacomp.capture.base.errors import Break, Restart, Unbuildable
-from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.questions import is_dict, is_function, is_lazy, is_object, is_value
-from dynacomp.capture.symbolic.sources import belongs_to_call
 from dynacomp.capture.symbolic.undo_log import save
-from dynacomp.capture.symbolic.values import DELETED, ArrayV, CellV, DictV, MutableV, ObjectV, SetV, Value, next_serial
+from dynacomp.capture.values.computed import ArrayV
+from dynacomp.capture.values.containers import DictV, SetV
+from dynacomp.capture.values.kind import Kind, define, kind
+from dynacomp.capture.values.objects import DELETED, CellV, ObjectV
+from dynacomp.capture.values.questions import is_dict, is_function, is_lazy, is_object, is_value
+from dynacomp.capture.values.sources import belongs_to_call
+from dynacomp.capture.values.value import MutableV, Value, next_serial
 
 
 def mutating(cap: Capture, value: Value) -> None:

@@ -17,8 +17,10 @@ from typing import Any
 
 from dynacomp.capture.graph.graph import Builder, Node
 from dynacomp.capture.graph.size_scope import Scope
-from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.values import Const, ScalarV, Value
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.computed import ScalarV
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.value import Value
 
 
 @dataclass(eq=False)

@@ -17,23 +17,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from dynacomp.capture.base.errors import Break
-from dynacomp.capture.symbolic.iterator_values import CountIterV, SeqIterV, StreamV
-from dynacomp.capture.symbolic.kind import WITHOUT, Kind, define, kind
-from dynacomp.capture.symbolic.questions import is_object
-from dynacomp.capture.symbolic.standing_values import PrivateV
-from dynacomp.capture.symbolic.values import (
-    DELETED,
-    CellV,
-    DictV,
-    ListV,
-    ObjectV,
-    SetV,
-    Value,
-    existing,
-    is_const,
-    next_serial,
-    stands_for,
-)
+from dynacomp.capture.values.constant import is_const, stands_for
+from dynacomp.capture.values.containers import DictV, ListV, SetV
+from dynacomp.capture.values.iterators import CountIterV, SeqIterV, StreamV
+from dynacomp.capture.values.kind import WITHOUT, Kind, define, kind
+from dynacomp.capture.values.objects import DELETED, CellV, ObjectV
+from dynacomp.capture.values.questions import is_object
+from dynacomp.capture.values.standing import PrivateV
+from dynacomp.capture.values.value import Value, existing, next_serial
 
 State = dict[str, tuple[Any, Any]]  # attribute → the object there, and a copy of its content
 CONTENT = (list, dict, set)

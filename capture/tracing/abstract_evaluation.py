@@ -37,11 +37,9 @@ from dynacomp.capture.graph.graph_sizes import sizes_in
 from dynacomp.capture.graph.sizes import Size, canonical
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.narrowing import hold_narrowed
-from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.libraries import is_library, label
 from dynacomp.capture.symbolic.machine import Capture, StopAtBreak
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.values import Const, NeedsConcrete, Value
 from dynacomp.capture.tracing import alike_calls
 from dynacomp.capture.tracing.endless_loops import may_not_end
 from dynacomp.capture.tracing.failures import (
@@ -68,6 +66,10 @@ from dynacomp.capture.tracing.lowered_args import (
     standins_in,
 )
 from dynacomp.capture.tracing.passthrough import depends, handed, handed_back, one_level, with_arrays, with_numbers
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.computed import NeedsConcrete
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping.ndarrays import holds_numpy
 from dynacomp.capture.wrapping.spelled_sizes import spell_next
 

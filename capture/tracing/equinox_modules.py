@@ -18,8 +18,11 @@ from dynacomp.capture.base.classes import module_name, mro
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_container, is_graph_array, is_graph_number, is_object, own_class
-from dynacomp.capture.symbolic.values import MethodV, ObjectV, Value, children, is_const
+from dynacomp.capture.values.callables import MethodV
+from dynacomp.capture.values.constant import is_const
+from dynacomp.capture.values.objects import ObjectV
+from dynacomp.capture.values.questions import is_container, is_graph_array, is_graph_number, is_object, own_class
+from dynacomp.capture.values.value import Value, children
 from dynacomp.capture.wrapping.constants import from_python
 
 ABSTRACT = ("__abstractmethods__", "__abstractvars__", "__abstractclassvars__")

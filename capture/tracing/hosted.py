@@ -22,22 +22,14 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.bodies.subgraphs import Standin
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_object
-from dynacomp.capture.symbolic.values import (
-    CellV,
-    Const,
-    FunctionV,
-    MethodV,
-    ObjectV,
-    PartialV,
-    ScalarV,
-    TupleV,
-    Value,
-    as_python,
-    is_const,
-    peek,
-)
 from dynacomp.capture.tracing.library_reads import by_content
+from dynacomp.capture.values.callables import FunctionV, MethodV, PartialV
+from dynacomp.capture.values.computed import ScalarV
+from dynacomp.capture.values.constant import Const, is_const, peek
+from dynacomp.capture.values.containers import TupleV
+from dynacomp.capture.values.objects import CellV, ObjectV
+from dynacomp.capture.values.questions import is_object
+from dynacomp.capture.values.value import Value, as_python
 from dynacomp.capture.wrapping.builder import is_plain_instance, items_of
 from dynacomp.capture.wrapping.class_prototypes import is_made
 

@@ -12,14 +12,17 @@ import functools
 import types
 from typing import Any
 
-from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.libraries import has_user_call, is_host, is_library, is_user_function
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_library_object, is_sequence, is_tuple
 from dynacomp.capture.symbolic.side_effects import mutating
-from dynacomp.capture.symbolic.values import Const, LibraryV, ListV, TupleV, Value, as_python, is_const
 from dynacomp.capture.tracing.rebuilt import WithAttributes, WithCells
 from dynacomp.capture.tracing.trace_call import RULES
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.computed import LibraryV
+from dynacomp.capture.values.constant import Const, is_const
+from dynacomp.capture.values.containers import ListV, TupleV
+from dynacomp.capture.values.questions import is_library_object, is_sequence, is_tuple
+from dynacomp.capture.values.value import Value, as_python
 from dynacomp.capture.wrapping.builder import items_of, wrap
 from dynacomp.capture.wrapping.constants import from_python
 from dynacomp.capture.wrapping.immutability import is_python_class

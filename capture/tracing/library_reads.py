@@ -37,16 +37,18 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import by_handler, handlers
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.remembered import remembered
-from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.libraries import is_host, is_steady_module, module_of, tokens_of
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_object, is_value
 from dynacomp.capture.symbolic.side_effects import changed
-from dynacomp.capture.symbolic.values import MethodV, PartialV, Value, children, existing, is_const, is_open, peek
 from dynacomp.capture.tracing.host_contexts import Contexts, guard_contexts
 from dynacomp.capture.tracing.library_effects import Outside, forget_traces
 from dynacomp.capture.tracing.made_anew import is_modules_own
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.callables import MethodV, PartialV
+from dynacomp.capture.values.constant import is_const, is_open, peek
+from dynacomp.capture.values.kind import Kind, define, kind
+from dynacomp.capture.values.questions import is_object, is_value
+from dynacomp.capture.values.value import Value, children, existing
 from dynacomp.capture.wrapping.builder import is_made_anew, is_plain_instance, own_source
 from dynacomp.capture.wrapping.builtin_subclasses import BASES, SCALARS, payload_base
 from dynacomp.capture.wrapping.class_attrs import MISSING, class_source, lookup

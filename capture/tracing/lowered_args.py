@@ -33,39 +33,21 @@ from dynacomp.capture.numbers import host_arrays
 from dynacomp.capture.numbers.dynamic_scalars import TEXTS
 from dynacomp.capture.numbers.given_arrays import is_constant
 from dynacomp.capture.numbers.graph_inputs import scalar_node
-from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.libraries import has_user_call, is_host, is_user_function
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_object, is_sequence, is_value
-from dynacomp.capture.symbolic.values import (
-    ArrayV,
-    BuiltinMethodV,
-    Const,
-    DictV,
-    FunctionV,
-    LibraryV,
-    ListV,
-    MethodV,
-    NdArrayV,
-    NeedsConcrete,
-    NumberV,
-    ObjectV,
-    PartialV,
-    ScalarV,
-    SetV,
-    SizeV,
-    SliceV,
-    TupleV,
-    Value,
-    as_python,
-    is_known_literal,
-    peek,
-)
 from dynacomp.capture.tracing.failures import is_entered
 from dynacomp.capture.tracing.hosted import as_real, exists
 from dynacomp.capture.tracing.library_reads import by_content, hosted_by_content
 from dynacomp.capture.tracing.made_anew import by_structure, library_object
 from dynacomp.capture.tracing.rebuilt import WithFields
+from dynacomp.capture.values.callables import BuiltinMethodV, FunctionV, MethodV, PartialV
+from dynacomp.capture.values.computed import ArrayV, LibraryV, NdArrayV, NeedsConcrete, NumberV, ScalarV, SizeV
+from dynacomp.capture.values.constant import Const, is_known_literal, peek
+from dynacomp.capture.values.containers import DictV, ListV, SetV, SliceV, TupleV
+from dynacomp.capture.values.kind import Kind, define, kind
+from dynacomp.capture.values.objects import ObjectV
+from dynacomp.capture.values.questions import is_object, is_sequence, is_value
+from dynacomp.capture.values.value import Value, as_python
 from dynacomp.capture.wrapping import ndarrays
 from dynacomp.capture.wrapping.builder import entries_of, items_of
 from dynacomp.capture.wrapping.builtin_subclasses import IMMUTABLE, SCALARS, SPECIAL, inherits, payload_base, refill

@@ -21,27 +21,16 @@ from dynacomp.capture.base.marks import Mark
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.bodies.placement import jit_places
 from dynacomp.capture.bytecode.code import decode
-from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.libraries import is_host, is_library, is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.values import (
-    ArrayV,
-    Const,
-    DictV,
-    LibraryV,
-    ListV,
-    ObjectV,
-    OpaqueV,
-    PartialV,
-    ScalarV,
-    SizeV,
-    TupleV,
-    Value,
-    is_const,
-    is_open,
-    peek,
-)
 from dynacomp.capture.tracing.rebuilt import WithAttributes, WithCells, WithFields
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.callables import PartialV
+from dynacomp.capture.values.computed import ArrayV, LibraryV, ScalarV, SizeV
+from dynacomp.capture.values.constant import Const, is_const, is_open, peek
+from dynacomp.capture.values.containers import DictV, ListV, TupleV
+from dynacomp.capture.values.objects import ObjectV, OpaqueV
+from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping.builder import CUSTOM, items_of, realize, wrap
 from dynacomp.capture.wrapping.pytree_shells import attributes
 

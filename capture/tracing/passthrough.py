@@ -32,9 +32,10 @@ from dynacomp.capture.graph.avals import Aval, as_struct, aval_of, is_aval
 from dynacomp.capture.graph.graph import Node, Tree
 from dynacomp.capture.symbolic.libraries import is_library, module_of
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_dict, is_sequence
-from dynacomp.capture.symbolic.values import NeedsConcrete, ScalarV, Value
 from dynacomp.capture.tracing.lowered_args import LibraryArg, leaf_nodes, rebuild, standins_in
+from dynacomp.capture.values.computed import NeedsConcrete, ScalarV
+from dynacomp.capture.values.questions import is_dict, is_sequence
+from dynacomp.capture.values.value import Value
 
 # Of JAX's own functions, those that hand through what the function which they call returns beside arrays.
 THROUGH = {"grad", "value_and_grad", "vjp", "jvp", "linearize", "jacfwd", "jacrev", "hessian", "vmap", "Partial"}

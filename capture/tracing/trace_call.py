@@ -32,7 +32,6 @@ from dynacomp.capture.bodies.trees import unflattened
 from dynacomp.capture.graph.avals import Aval, is_aval
 from dynacomp.capture.graph.graph import Closure, Node, map_parts
 from dynacomp.capture.graph.sizes import Size
-from dynacomp.capture.symbolic.kind import kind
 from dynacomp.capture.symbolic.libraries import (
     decorates,
     has_effect,
@@ -44,13 +43,17 @@ from dynacomp.capture.symbolic.libraries import (
 )
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.questions import is_library_object, is_object
-from dynacomp.capture.symbolic.values import ArrayV, Const, DictV, LibraryV, ListV, TupleV, Value, is_const, peek
 from dynacomp.capture.tracing.abstract_evaluation import Outcome, evaluated, is_nothing, reach_rules
 from dynacomp.capture.tracing.failures import enter_others
 from dynacomp.capture.tracing.library_reads import guard_reads
 from dynacomp.capture.tracing.lowered_args import LibraryArg, leaf_nodes, lower_arg, lower_arguments, standins_in
 from dynacomp.capture.tracing.passthrough import OBJECT_CALLS, Passed
+from dynacomp.capture.values.computed import ArrayV, LibraryV
+from dynacomp.capture.values.constant import Const, is_const, peek
+from dynacomp.capture.values.containers import DictV, ListV, TupleV
+from dynacomp.capture.values.kind import kind
+from dynacomp.capture.values.questions import is_library_object, is_object
+from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping.builtin_subclasses import is_bare_named_tuple
 from dynacomp.capture.wrapping.class_prototypes import refuse
 from dynacomp.capture.wrapping.constants import from_python

@@ -35,35 +35,18 @@ from dynacomp.capture.graph.avals import ARRAY_TYPE, Aval
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.dynamic_scalars import TEXTS, is_numpy_number
 from dynacomp.capture.numbers.graph_inputs import add_input, outer_builder, own, symbolic_dims
-from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.questions import is_scalar
-from dynacomp.capture.symbolic.values import (
-    ArrayV,
-    BoundV,
-    BuiltinMethodV,
-    CellV,
-    Const,
-    DictV,
-    Lazy,
-    LibraryV,
-    ListV,
-    MethodV,
-    MutableV,
-    NeedsConcrete,
-    ObjectV,
-    OpaqueV,
-    PartialV,
-    RangeV,
-    ScalarV,
-    TupleV,
-    Value,
-    is_const,
-    open_function,
-)
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.callables import BoundV, BuiltinMethodV, MethodV, PartialV
+from dynacomp.capture.values.computed import ArrayV, LibraryV, NeedsConcrete, ScalarV
+from dynacomp.capture.values.constant import Const, is_const, open_function
+from dynacomp.capture.values.containers import DictV, ListV, RangeV, TupleV
+from dynacomp.capture.values.kind import Kind, define, kind
+from dynacomp.capture.values.objects import CellV, ObjectV, OpaqueV
+from dynacomp.capture.values.questions import is_scalar
+from dynacomp.capture.values.value import Lazy, MutableV, Value
 from dynacomp.capture.wrapping.builtin_subclasses import is_bare_named_tuple, own_iter, payload_base, read_payload
 from dynacomp.capture.wrapping.changing_contents import reading
 from dynacomp.capture.wrapping.immutability import TREEDEF, is_changeable, is_python_class, says_literals

@@ -16,11 +16,13 @@ from typing import Any, cast
 from dynacomp.capture.base.classes import entries, mro
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.remembered import remembered
-from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.kind import kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_object, is_sequence
-from dynacomp.capture.symbolic.values import DictV, ListV, ObjectV, SetV, Value
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.containers import DictV, ListV, SetV
+from dynacomp.capture.values.kind import kind
+from dynacomp.capture.values.objects import ObjectV
+from dynacomp.capture.values.questions import is_object, is_sequence
+from dynacomp.capture.values.value import Value
 
 HEAP, IMMUTABLE_TYPE = 1 << 9, 1 << 8  # Py_TPFLAGS_*
 SEQUENCES = (list, tuple, collections.deque)

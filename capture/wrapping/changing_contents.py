@@ -17,11 +17,12 @@ from typing import Any
 
 from dynacomp.capture._native import iterated
 from dynacomp.capture.base.errors import Break
-from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.guards import Guard
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_dict, is_list, is_value
-from dynacomp.capture.symbolic.values import Lazy, ListV, Value
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.containers import ListV
+from dynacomp.capture.values.questions import is_dict, is_list, is_value
+from dynacomp.capture.values.value import Lazy, Value
 
 GUARDS = ("len", "keys", "set")  # the kinds that hold for one content
 ATTRIBUTES = (S.DictOf, S.ThreadDict)

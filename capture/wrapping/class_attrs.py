@@ -18,13 +18,16 @@ from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.bytecode.code import VERSION
-from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.libraries import is_pure_module, is_steady_module, module_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.questions import is_function, own_class
 from dynacomp.capture.symbolic.side_effects import changing_outside
-from dynacomp.capture.symbolic.values import DELETED, Const, MethodV, Value, is_const, type_of
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.callables import MethodV
+from dynacomp.capture.values.constant import Const, is_const
+from dynacomp.capture.values.objects import DELETED
+from dynacomp.capture.values.questions import is_function, own_class
+from dynacomp.capture.values.value import Value, type_of
 from dynacomp.capture.wrapping.builder import wrap
 from dynacomp.capture.wrapping.class_prototypes import Placeholder, is_made, made_class, stand_in
 from dynacomp.capture.wrapping.constants import from_python

@@ -37,21 +37,11 @@ from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bytecode.code import VERSION
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.questions import is_library_object, is_made_function, is_object, is_plain_tuple
-from dynacomp.capture.symbolic.values import (
-    Const,
-    DictV,
-    FunctionV,
-    NotConstant,
-    TupleV,
-    Value,
-    existing,
-    is_const,
-    is_constant,
-    is_known_literal,
-    stands_for,
-    type_of,
-)
+from dynacomp.capture.values.callables import FunctionV
+from dynacomp.capture.values.constant import Const, is_const, is_known_literal, stands_for
+from dynacomp.capture.values.containers import DictV, TupleV
+from dynacomp.capture.values.questions import is_library_object, is_made_function, is_object, is_plain_tuple
+from dynacomp.capture.values.value import NotConstant, Value, existing, is_constant, type_of
 
 HOOKS = ("__get__", "__set__", "__delete__", "__set_name__")
 

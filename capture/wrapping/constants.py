@@ -21,22 +21,14 @@ from dynacomp.capture.graph.avals import ARRAY_TYPE, aval_of
 from dynacomp.capture.graph.sizes import Size
 from dynacomp.capture.numbers.size_values import of_expr
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_value
-from dynacomp.capture.symbolic.sources import KeyObject, Root
-from dynacomp.capture.symbolic.values import (
-    ArrayV,
-    CellV,
-    Const,
-    DictV,
-    LibraryV,
-    ListV,
-    MethodV,
-    ObjectV,
-    PartialV,
-    SetV,
-    TupleV,
-    Value,
-)
+from dynacomp.capture.values.callables import MethodV, PartialV
+from dynacomp.capture.values.computed import ArrayV, LibraryV
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.containers import DictV, ListV, SetV, TupleV
+from dynacomp.capture.values.objects import CellV, ObjectV
+from dynacomp.capture.values.questions import is_value
+from dynacomp.capture.values.sources import KeyObject, Root
+from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping.builder import is_plain_instance, remember, wrap
 from dynacomp.capture.wrapping.builtin_subclasses import MUTABLE, content, is_bare_named_tuple, payload_base
 

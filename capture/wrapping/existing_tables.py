@@ -15,12 +15,13 @@ from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.literals import is_literal
-from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.standing_values import HashedV, bare
-from dynacomp.capture.symbolic.values import DictV, Lazy, SetV, Value
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.containers import DictV, SetV
+from dynacomp.capture.values.standing import HashedV, bare
+from dynacomp.capture.values.value import Lazy, Value
 from dynacomp.capture.wrapping.builder import WRAPPERS, is_plain_instance, opaque, wrap
 from dynacomp.capture.wrapping.builtin_subclasses import own_iter, own_values
 from dynacomp.capture.wrapping.changing_contents import ClassEntries, Entries, in_parts, reading

@@ -17,10 +17,12 @@ from typing import Any
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.numpy_errors import raising
-from dynacomp.capture.symbolic.iterator_values import SeqIterV
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.values import Const, TupleV, Value, as_python, is_const
+from dynacomp.capture.values.constant import Const, is_const
+from dynacomp.capture.values.containers import TupleV
+from dynacomp.capture.values.iterators import SeqIterV
+from dynacomp.capture.values.value import Value, as_python
 from dynacomp.capture.wrapping.class_prototypes import refuse
 from dynacomp.capture.wrapping.constants import from_python
 from dynacomp.capture.wrapping.immutability import SHOWING, is_changeable

@@ -31,21 +31,13 @@ from dynacomp.capture.numbers import dynamic_scalars, host_arrays
 from dynacomp.capture.numbers.applied import may_say
 from dynacomp.capture.numbers.given_arrays import is_constant, is_data
 from dynacomp.capture.numbers.size_values import concrete
-from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_graph_array, is_made_array, is_sequence, is_size
-from dynacomp.capture.symbolic.values import (
-    ArrayV,
-    Const,
-    ListV,
-    NdArrayV,
-    SizeV,
-    TupleV,
-    Value,
-    as_python,
-    children,
-    type_of,
-)
+from dynacomp.capture.values.computed import ArrayV, NdArrayV, SizeV
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.containers import ListV, TupleV
+from dynacomp.capture.values.kind import Kind, define, kind
+from dynacomp.capture.values.questions import is_graph_array, is_made_array, is_sequence, is_size
+from dynacomp.capture.values.value import Value, as_python, children, type_of
 from dynacomp.capture.wrapping.constants import from_python
 
 MAX_BYTES = 1 << 20  # of an array that is computed during the capture

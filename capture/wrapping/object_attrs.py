@@ -18,13 +18,16 @@ import jax
 from dynacomp.capture._native import CompiledFunction
 from dynacomp.capture.base.classes import own_dict
 from dynacomp.capture.base.errors import Break, Raised
-from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.libraries import is_pure_module, module_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.questions import is_library_object, is_object
 from dynacomp.capture.symbolic.side_effects import mutating
-from dynacomp.capture.symbolic.values import DELETED, Const, MethodV, ObjectV, Value, stands_for, type_of
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.callables import MethodV
+from dynacomp.capture.values.constant import Const, stands_for
+from dynacomp.capture.values.objects import DELETED, ObjectV
+from dynacomp.capture.values.questions import is_library_object, is_object
+from dynacomp.capture.values.value import Value, type_of
 from dynacomp.capture.wrapping import class_attrs
 from dynacomp.capture.wrapping.builder import is_made_anew, items_of, own_source, wrap
 from dynacomp.capture.wrapping.builtin_subclasses import BASES, built_in_base

@@ -15,26 +15,16 @@ from dynacomp.capture.base.classes import entries, has_dict, module_name, mro, o
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.host_functions import as_scalar
-from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.kind import Kind, define, kind
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_library_object, is_list
-from dynacomp.capture.symbolic.standing_values import PrivateV
-from dynacomp.capture.symbolic.values import (
-    DELETED,
-    Const,
-    DictV,
-    LibraryV,
-    ListV,
-    NeedsConcrete,
-    ObjectV,
-    SetV,
-    TupleV,
-    Value,
-    is_changing,
-    is_open,
-    peek,
-)
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.computed import LibraryV, NeedsConcrete
+from dynacomp.capture.values.constant import Const, is_open, peek
+from dynacomp.capture.values.containers import DictV, ListV, SetV, TupleV
+from dynacomp.capture.values.kind import Kind, define, kind
+from dynacomp.capture.values.objects import DELETED, ObjectV
+from dynacomp.capture.values.questions import is_library_object, is_list
+from dynacomp.capture.values.standing import PrivateV
+from dynacomp.capture.values.value import Value, is_changing
 from dynacomp.capture.wrapping.builder import entries_of, is_made_anew, items_of
 from dynacomp.capture.wrapping.builtin_subclasses import IMMUTABLE, built_in_base, payload_base, refill
 

@@ -15,11 +15,13 @@ import numpy as np
 
 from dynacomp.capture.base.errors import Restart
 from dynacomp.capture.numbers import host_arrays, host_functions, size_values
-from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.libraries import label
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.questions import is_made_array, is_plain_tuple, is_scalar
-from dynacomp.capture.symbolic.values import NdArrayV, NeedsConcrete, ScalarV, TupleV, Value, children
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.computed import NdArrayV, NeedsConcrete, ScalarV
+from dynacomp.capture.values.containers import TupleV
+from dynacomp.capture.values.questions import is_made_array, is_plain_tuple, is_scalar
+from dynacomp.capture.values.value import Value, children
 from dynacomp.capture.wrapping import ndarrays
 
 MOST = 16  # numbers of an array that become sizes

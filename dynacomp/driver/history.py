@@ -38,7 +38,7 @@ from dynacomp.capture.control_flow.python_loops import Rounds
 from dynacomp.capture.graph.avals import ARRAY_TYPE
 from dynacomp.capture.kinds.keys import Identity
 from dynacomp.capture.symbolic.lessons import Data, Frozen, Policy
-from dynacomp.capture.symbolic.sources import Count, Dim, Host, Source, passed
+from dynacomp.capture.values.sources import Count, Dim, Host, Source, passed
 from dynacomp.capture.wrapping.changing_contents import Content, Part
 from dynacomp.marks import dynamic_marks, static_marks
 from dynacomp.options import Options

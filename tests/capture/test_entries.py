@@ -6,7 +6,7 @@ import jax.numpy as jnp
 
 import dynacomp
 from dynacomp.capture.entries import numbers_of
-from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.values import sources as S
 
 
 def capture_with(scalars):

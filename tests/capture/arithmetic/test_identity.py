@@ -9,8 +9,10 @@ import pytest
 import dynacomp
 from dynacomp.capture.arithmetic.identity import is_same
 from dynacomp.capture.graph.avals import aval_of
-from dynacomp.capture.symbolic import sources as S
-from dynacomp.capture.symbolic.values import ArrayV, Const, ListV, TupleV, open_function
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.computed import ArrayV
+from dynacomp.capture.values.constant import Const, open_function
+from dynacomp.capture.values.containers import ListV, TupleV
 from tests.capture.program_kit import check_one_graph
 
 

@@ -3,7 +3,9 @@
 import pytest
 
 from dynacomp.capture.arithmetic.pairs import Pair, Pairs
-from dynacomp.capture.symbolic.values import Const, ListV, NumberV, SizeV, TupleV
+from dynacomp.capture.values.computed import NumberV, SizeV
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.containers import ListV, TupleV
 
 
 class DequeV(ListV):

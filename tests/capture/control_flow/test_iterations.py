@@ -6,9 +6,11 @@ import pytest
 
 from dynacomp.capture.control_flow.iterations import is_float, may_grow, range_of
 from dynacomp.capture.graph.size_scope import Scope
-from dynacomp.capture.symbolic.iterator_values import CountIterV
-from dynacomp.capture.symbolic.sources import Local
-from dynacomp.capture.symbolic.values import Const, ListV, ScalarV, SizeV, TupleV
+from dynacomp.capture.values.computed import ScalarV, SizeV
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.containers import ListV, TupleV
+from dynacomp.capture.values.iterators import CountIterV
+from dynacomp.capture.values.sources import Local
 
 
 @pytest.mark.parametrize(("first", "stop", "step", "low", "high"), [

@@ -5,8 +5,8 @@ import numpy as np
 
 import dynacomp
 from dynacomp.capture.kinds.alike_items import interleaved
-from dynacomp.capture.symbolic.grown_items import Fixed, Leaf, Many
-from dynacomp.capture.symbolic.values import Const
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.grown_items import Fixed, Leaf, Many
 from tests.capture.program_kit import outcome
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import dynacomp
 from dynacomp.capture.numbers.graph_inputs import _readable
-from dynacomp.capture.symbolic.sources import Attr, Item, Key, Local
+from dynacomp.capture.values.sources import Attr, Item, Key, Local
 from tests.capture.program_kit import captured
 
 SELF = Local(0, "self")

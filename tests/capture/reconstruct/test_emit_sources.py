@@ -5,7 +5,8 @@ import functools
 import jax.numpy as jnp
 
 from dynacomp.capture.reconstruct.emit_sources import _SOURCES
-from dynacomp.capture.symbolic import lessons, sources
+from dynacomp.capture.symbolic import lessons
+from dynacomp.capture.values import sources
 from tests.capture.program_kit import check_one_graph
 
 QUESTIONS = {lessons.Data}  # asked of a policy, never loaded

@@ -5,7 +5,8 @@ import jax.numpy as jnp
 
 import dynacomp
 from dynacomp.capture.symbolic.effects import Effects, Globals, Phase
-from dynacomp.capture.symbolic.values import DELETED, Const
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.objects import DELETED
 
 
 class Table:

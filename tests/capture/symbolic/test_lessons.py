@@ -1,7 +1,7 @@
 """What attempts at a frame tell the next one: counted, copied, put back."""
 
 from dynacomp.capture.symbolic.lessons import Frozen, Lesson, Lessons, Policy
-from dynacomp.capture.symbolic.sources import Dim, Local
+from dynacomp.capture.values.sources import Dim, Local
 
 SIZE = Dim(Local(0, "x"), 0)
 

@@ -4,9 +4,12 @@ import pytest
 
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.symbolic import undo_log
-from dynacomp.capture.symbolic.iterator_values import CountIterV, SeqIterV, StreamV
-from dynacomp.capture.symbolic.kind import kind
-from dynacomp.capture.symbolic.values import DELETED, CellV, Const, DictV, FunctionV, ListV, ObjectV, SetV, TupleV
+from dynacomp.capture.values.callables import FunctionV
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.containers import DictV, ListV, SetV, TupleV
+from dynacomp.capture.values.iterators import CountIterV, SeqIterV, StreamV
+from dynacomp.capture.values.kind import kind
+from dynacomp.capture.values.objects import DELETED, CellV, ObjectV
 
 A, B, C = Const("a"), Const("b"), Const("c")
 

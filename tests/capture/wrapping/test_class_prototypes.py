@@ -11,9 +11,9 @@ import dynacomp
 from dynacomp.capture import frame
 from dynacomp.capture._native import hide_subclass
 from dynacomp.capture.reconstruct import runtime
-from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.guards import Guard
-from dynacomp.capture.symbolic.values import Const
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.constant import Const
 from dynacomp.capture.wrapping import class_prototypes
 from tests.capture.flow_kit import same
 

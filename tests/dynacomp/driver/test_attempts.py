@@ -4,8 +4,8 @@ import jax.numpy as jnp
 import pytest
 
 import dynacomp
-from dynacomp.capture.symbolic import sources as S
 from dynacomp.capture.symbolic.lessons import Lesson, Lessons
+from dynacomp.capture.values import sources as S
 from dynacomp.driver import attempts
 
 

@@ -2,8 +2,10 @@
 
 import pytest
 
-from dynacomp.capture.symbolic.questions import is_container, is_number, is_object, is_plain_tuple, own_class
-from dynacomp.capture.symbolic.values import Const, DictV, ListV, ObjectV, SetV, TupleV
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.containers import DictV, ListV, SetV, TupleV
+from dynacomp.capture.values.objects import ObjectV
+from dynacomp.capture.values.questions import is_container, is_number, is_object, is_plain_tuple, own_class
 
 
 class Point(tuple):

@@ -1,13 +1,19 @@
 """Rows of kinds: put together from their parts, inherited, each field defined once; and what holes there are."""
 
+import types
+
 import jax.numpy as jnp
 import pytest
 
 import dynacomp
+from dynacomp.capture import values
 from dynacomp.capture.calls.copies import MemoV
-from dynacomp.capture.symbolic import frame_values, iterator_values, kind, standing_values, values
-from dynacomp.capture.symbolic.kind import KINDS, WITHOUT, Kind, define
-from dynacomp.capture.symbolic.values import Const, DictV, NotConstant, ObjectV, as_python, is_constant, type_of
+from dynacomp.capture.values import callables, computed, containers, frames, iterators, kind, standing, value
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.containers import DictV
+from dynacomp.capture.values.kind import KINDS, WITHOUT, Kind, define
+from dynacomp.capture.values.objects import ObjectV
+from dynacomp.capture.values.value import NotConstant, as_python, is_constant, type_of
 
 
 @pytest.fixture
@@ -19,7 +25,7 @@ def own_kinds(monkeypatch):
 
 
 def test_a_row_is_put_together_of_its_parts_and_those_of_its_base(own_kinds):
-    class Base(values.Value):
+    class Base(value.Value):
         pass
 
     class Made(Base):
@@ -40,19 +46,19 @@ def test_no_field_is_defined_twice(own_kinds):
 
 
 # What the program can hold, and has no attributes, or no type: stack slots, keys of dicts, the inside of `async for`.
-NO_PROGRAMS = {values.Value, values.SequenceV, values.MutableV, values.BoundV, standing_values.HashedV,
-               frame_values.HandlingV, frame_values.NullV, iterator_values.ASendV}
+NO_PROGRAMS = {value.Value, containers.SequenceV, value.MutableV, callables.BoundV, standing.HashedV,
+               frames.HandlingV, frames.NullV, iterators.ASendV}
 
 
-@pytest.mark.parametrize("cls", [v for m in (values, iterator_values, frame_values, standing_values)
+@pytest.mark.parametrize("cls", [v for m in vars(values).values() if isinstance(m, types.ModuleType)
                                  for v in vars(m).values()
-                                 if isinstance(v, type) and issubclass(v, values.Value) and v not in NO_PROGRAMS],
+                                 if isinstance(v, type) and issubclass(v, value.Value) and v not in NO_PROGRAMS],
                          ids=lambda c: c.__name__)
 def test_every_kind_that_programs_hold_has_a_type_and_most_have_attributes(cls):
     row = KINDS[cls]
     assert row.python_type is not None
-    without = {values.NumberV, standing_values.IdV, standing_values.ClassOfTracedV, standing_values.TraceStateV,
-               frame_values.TracebackV}  # attributes of those leave the graph
+    without = {computed.NumberV, standing.IdV, standing.ClassOfTracedV, standing.TraceStateV,
+               frames.TracebackV}  # attributes of those leave the graph
     assert (row.getattr is None) == (cls in without)
     assert (row.next is None) or row.iter is not None  # an iterator can be iterated over
 
@@ -64,13 +70,13 @@ def test_a_kind_made_of_another_may_be_without_what_that_has(own_kinds):
     assert KINDS[Other].parts is KINDS[DictV].parts is not None
     define(Other, Kind(parts=WITHOUT))
     assert KINDS[Other].parts is None and KINDS[DictV].parts is not None
-    assert KINDS[MemoV].parts is None and KINDS[standing_values.PrivateV].content is None
+    assert KINDS[MemoV].parts is None and KINDS[standing.PrivateV].content is None
 
 
 def test_a_memo_stays_in_the_capture():
     assert as_python(DictV({})) == {} and not is_constant(MemoV({})) and KINDS[MemoV].truth is KINDS[DictV].truth
     with pytest.raises(NotConstant):
-        type_of(frame_values.NULL)
+        type_of(frames.NULL)
     assert type_of(ObjectV(int)) is int
 
 

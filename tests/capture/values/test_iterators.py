@@ -5,8 +5,11 @@ import itertools
 import pytest
 
 from dynacomp.capture.graph.size_scope import Scope
-from dynacomp.capture.symbolic.iterator_values import CountIterV, SeqIterV, StreamV, counters, is_sized
-from dynacomp.capture.symbolic.values import Const, ListV, NotConstant, SizeV, TupleV, type_of
+from dynacomp.capture.values.computed import SizeV
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.containers import ListV, TupleV
+from dynacomp.capture.values.iterators import CountIterV, SeqIterV, StreamV, counters, is_sized
+from dynacomp.capture.values.value import NotConstant, type_of
 
 
 def count(stop=Const(3)):

@@ -3,8 +3,9 @@
 import numpy as np
 
 from dynacomp.capture.reconstruct.runtime import run_items
-from dynacomp.capture.symbolic.grown_items import Fixed, Leaf, Many, Run, kinds_of, parts_of
-from dynacomp.capture.symbolic.values import Const, ListV
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.containers import ListV
+from dynacomp.capture.values.grown_items import Fixed, Leaf, Many, Run, kinds_of, parts_of
 
 
 def test_a_shape_says_how_items_are_made():

@@ -4,8 +4,9 @@ import types
 
 import pytest
 
-from dynacomp.capture.symbolic.frame_values import NULL, HandlingV, TracebackV
-from dynacomp.capture.symbolic.values import Const, NotConstant, type_of
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.frames import NULL, HandlingV, TracebackV
+from dynacomp.capture.values.value import NotConstant, type_of
 
 
 def test_a_traceback_entry_has_the_class_that_programs_see():

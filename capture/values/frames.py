@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
-from dynacomp.capture.symbolic.kind import Kind, define
-from dynacomp.capture.symbolic.values import Value
+from dynacomp.capture.values.kind import Kind, define
+from dynacomp.capture.values.value import Value
 
 
 @dataclass(eq=False)

@@ -13,7 +13,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeGuard, TypeVar
 
-from dynacomp.capture.symbolic.values import ArrayV, ListV, Value, holds, is_exactly
+from dynacomp.capture.values.computed import ArrayV
+from dynacomp.capture.values.constant import holds, is_exactly
+from dynacomp.capture.values.containers import ListV
+from dynacomp.capture.values.value import Value
 
 T = TypeVar("T")
 

@@ -2,8 +2,10 @@
 
 import pytest
 
-from dynacomp.capture.symbolic.standing_values import HashedV, IdV
-from dynacomp.capture.symbolic.values import Const, ObjectV, type_of
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.objects import ObjectV
+from dynacomp.capture.values.standing import HashedV, IdV
+from dynacomp.capture.values.value import type_of
 
 
 def test_ids_are_equal_where_the_objects_are_one():

@@ -10,29 +10,13 @@ import types
 from collections.abc import Callable
 from typing import Any, TypeGuard, TypeVar
 
-from dynacomp.capture.symbolic.kind import kind
-from dynacomp.capture.symbolic.values import (
-    ArrayV,
-    DictV,
-    FunctionV,
-    Lazy,
-    LibraryV,
-    ListV,
-    NdArrayV,
-    NotConstant,
-    NumberV,
-    ObjectV,
-    OpaqueV,
-    ScalarV,
-    SequenceV,
-    SizeV,
-    SliceV,
-    TupleV,
-    Value,
-    holds,
-    is_exactly,
-    type_of,
-)
+from dynacomp.capture.values.callables import FunctionV
+from dynacomp.capture.values.computed import ArrayV, LibraryV, NdArrayV, NumberV, ScalarV, SizeV
+from dynacomp.capture.values.constant import holds, is_exactly
+from dynacomp.capture.values.containers import DictV, ListV, SequenceV, SliceV, TupleV
+from dynacomp.capture.values.kind import kind
+from dynacomp.capture.values.objects import ObjectV, OpaqueV
+from dynacomp.capture.values.value import Lazy, NotConstant, Value, type_of
 
 T = TypeVar("T")
 

@@ -8,9 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dynacomp.capture.symbolic.kind import Kind, define
-from dynacomp.capture.symbolic.questions import is_value
-from dynacomp.capture.symbolic.values import Const, ObjectV, OpaqueV, Value
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.kind import Kind, define
+from dynacomp.capture.values.objects import ObjectV, OpaqueV
+from dynacomp.capture.values.questions import is_value
+from dynacomp.capture.values.value import Value
 
 
 @dataclass(eq=False)

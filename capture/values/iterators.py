@@ -14,8 +14,9 @@ from typing import Any
 
 from dynacomp.capture.base import itertools_py
 from dynacomp.capture.base.of_class import of_class
-from dynacomp.capture.symbolic.kind import Kind, define, kind
-from dynacomp.capture.symbolic.values import MutableV, NotConstant, SizeV, Value
+from dynacomp.capture.values.computed import SizeV
+from dynacomp.capture.values.kind import Kind, define, kind
+from dynacomp.capture.values.value import MutableV, NotConstant, Value
 
 
 @dataclass(eq=False)

@@ -8,7 +8,7 @@ import pytest
 
 import dynacomp
 from dynacomp.capture.reconstruct import emit_sources
-from dynacomp.capture.symbolic import sources as S
+from dynacomp.capture.values import sources as S
 
 BASE = S.Local(0, "self")
 PRINTED = [
