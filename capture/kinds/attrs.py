@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 import types
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -114,33 +115,21 @@ def _object(cap: Capture, value: ObjectV, name: str) -> Value:
 
 
 def _const(cap: Capture, value: Const, name: str) -> Value:
-    if is_open(value) and isinstance(peek(value), types.FunctionType):
-        own = _function_part(cap, value, name)
-        if own is not None:
-            return own
+    kept = next((row for classes, row in OF_CONSTANTS if issubclass(type(peek(value)), classes)), None)
+    found = None if kept is None else kept(cap, value, name)
+    return _found(cap, value, name) if found is None else found
+
+
+def _found(cap: Capture, value: Const, name: str) -> Value:
+    """What an object answers that is known by its identity, and where it keeps that if the next call may have another
+    there."""
     obj = value.value
-    if isinstance(obj, types.ModuleType):
-        return _module(cap, obj, name)
-    if isinstance(obj, type):
-        return read_class(cap, obj, name)
-    if isinstance(obj, BaseException):
-        return getattr_value(cap, as_exception(cap, value), name)
     if value.source is not None and is_changeable(obj):
         raise Break("opaque", f"{name!r} of a {type(obj).__qualname__}")
-    if issubclass(type(obj), enum.Enum):
-        own = _of_member(cap, obj, name)
-        if own is not None:
-            return own
     if (type(obj), name) in CONST_METHODS:
         return BuiltinMethodV(value, name)
-    if name == "__isabstractmethod__" and isinstance(obj, (property, classmethod, staticmethod)):
-        raise Break("attribute", f"{name!r} of a {type(obj).__name__}, which asks the functions inside")
     if name in EVALUATED and module_name(type(obj)) == "typing":
         raise Break("attribute", f"{name!r} of a {type(obj).__name__}, which is evaluated when it is first asked for")
-    if isinstance(obj, types.FunctionType) and not is_library(obj):
-        own = _function_part(cap, value, name)
-        if own is not None:
-            return own
     try:
         found = getattr(obj, name)
     except ours(Exception) as error:  # a property's own
@@ -150,8 +139,8 @@ def _const(cap: Capture, value: Const, name: str) -> Value:
     kept = None if is_made(cap, obj) else _where_kept(value, name, found)
     if kept is None and isinstance(found, HANDED_OUT) and getattr(obj, name) is found:
         kept = _handed_out(value, name, found)
-    if kept is None and isinstance(found, HANDED_OUT) and getattr(obj, name) is found:
-        raise Break("opaque", f"{name!r} of a {type(obj).__qualname__}, which has it for others to change")
+        if kept is None:
+            raise Break("opaque", f"{name!r} of a {type(obj).__qualname__}, which has it for others to change")
     return from_python(cap, found) if kept is None else wrap(cap, found, kept)
 
 
@@ -186,9 +175,10 @@ EVALUATED = ("__value__", "__bound__", "__constraints__", "__default__")  # of P
 STORED = {"value": "_value_", "name": "_name_"}
 
 
-def _of_member(cap: Capture, member: enum.Enum, name: str) -> Value | None:
+def _of_member(cap: Capture, value: Const, name: str) -> Value | None:
     """What an enum's member keeps under `name`, which may change though the member is a constant; None where
     its class answers."""
+    member = value.value
     base = S.Root(member, f"{type(member).__qualname__}.{own_dict(member).get('_name_')}")
     if name == "__dict__":
         return wrap(cap, own_dict(member), S.DictOf(base))
@@ -205,8 +195,10 @@ FUNCTION_PARTS = ("__name__", "__qualname__", "__defaults__", "__kwdefaults__", 
 
 def _function_part(cap: Capture, value: Const, name: str) -> Value | None:
     """What a function of the program, or one made anew, has under `name` at each call; None where its class
-    answers."""
+    answers, or a library has made it."""
     fn = peek(value)
+    if not is_open(value) and is_library(fn):
+        return None
     base = value.source or S.Root(fn, fn.__qualname__)
     if name in FUNCTION_PARTS and hasattr(fn, name) or name == "__dict__":
         return wrap(cap, getattr(fn, name), S.Get(base, name))
@@ -227,7 +219,14 @@ def intercepts(cls: type) -> bool:
     return any(is_hook(lookup(cls, name)[1]) for name in ("__getattribute__", "__getattr__"))
 
 
-def _module(cap: Capture, module: types.ModuleType, name: str) -> Value:
+def _of_descriptor(cap: Capture, value: Const, name: str) -> None:
+    if name == "__isabstractmethod__":
+        kind = type(value.value).__name__
+        raise Break("attribute", f"{name!r} of a {kind}, which asks the functions inside")
+
+
+def _module(cap: Capture, value: Const, name: str) -> Value:
+    module = value.value
     table = own_dict(module)
     called, pure = str(table.get("__name__", "?")), is_pure_module(table.get("__name__"))
     if not pure and intercepts(type(module)):
@@ -253,6 +252,17 @@ def _module(cap: Capture, module: types.ModuleType, name: str) -> Value:
         return from_python(cap, getattr(module, name))
     except ours(Exception) as error:
         raise Raised(Const(error)) from None
+
+
+# Constants of these classes know where they keep what they are asked for; None: they are asked as all others are.
+OF_CONSTANTS: tuple[tuple[Any, Callable[[Capture, Const, str], Value | None]], ...] = (
+    (types.FunctionType, _function_part),
+    (types.ModuleType, _module),
+    (type, lambda cap, v, name: read_class(cap, v.value, name)),
+    (BaseException, lambda cap, v, name: getattr_value(cap, as_exception(cap, v), name)),
+    (enum.Enum, _of_member),
+    ((property, classmethod, staticmethod), _of_descriptor),
+)
 
 
 def _written(cap: Capture, table: dict[str, Any], name: str) -> Any:
@@ -350,36 +360,43 @@ def _method(cap: Capture, value: MethodV, name: str) -> Value:
 
 
 def _function(cap: Capture, value: FunctionV, name: str) -> Value:
-    if name in value.special:
-        return value.special[name]
-    if name in value.attrs:
-        return value.attrs[name]
-    simple = {"__name__": value.name, "__qualname__": value.qualname, "__code__": value.code,
-              "__doc__": value.code.co_consts[0] if value.code.co_consts and isinstance(
-                  value.code.co_consts[0], str) else None,
-              "__module__": value.globals.get("__name__"), "__type_params__": ()}
-    if name == "__annotations__":
-        return value.special.setdefault(name, DictV({}))
-    if name in simple:
-        return from_python(cap, simple[name])
-    if name == "__defaults__":
-        return value.defaults or Const(None)
-    if name == "__kwdefaults__":
-        return value.kwdefaults or Const(None)
-    if name == "__dict__":
-        return DictV(value.attrs)
-    if name == "__closure__" and value.closure:
-        value.cells = value.cells or TupleV(list(value.closure))
-        return value.cells
-    if name == "__closure__":
-        return Const(None)
-    if name in ("__get__", "__call__"):
-        return BuiltinMethodV(value, name)
-    if name == "__class__":
-        return Const(types.FunctionType)
+    noted = value.special.get(name) or value.attrs.get(name)
+    if noted is not None:
+        return noted  # type: ignore[no-any-return]
+    if name in OF_NEW_FUNCTION:
+        return OF_NEW_FUNCTION[name](cap, value)
     if hasattr(types.FunctionType, name):
         raise Break("attribute", f"{name!r} of a function that the captured code makes")
     raise no_attribute("function", name)
+
+
+def _doc(cap: Capture, value: FunctionV) -> Value:
+    first = value.code.co_consts[:1]
+    return Const(first[0] if first and isinstance(first[0], str) else None)
+
+
+def _closure(cap: Capture, value: FunctionV) -> Value:
+    if value.closure and value.cells is None:
+        value.cells = TupleV(list(value.closure))
+    return value.cells or Const(None)
+
+
+OF_NEW_FUNCTION: dict[str, Callable[[Capture, FunctionV], Value]] = {
+    "__name__": lambda cap, v: Const(v.name),
+    "__qualname__": lambda cap, v: Const(v.qualname),
+    "__code__": lambda cap, v: from_python(cap, v.code),
+    "__doc__": _doc,
+    "__module__": lambda cap, v: from_python(cap, v.globals.get("__name__")),
+    "__type_params__": lambda cap, v: from_python(cap, ()),
+    "__annotations__": lambda cap, v: v.special.setdefault("__annotations__", DictV({})),
+    "__defaults__": lambda cap, v: v.defaults or Const(None),
+    "__kwdefaults__": lambda cap, v: v.kwdefaults or Const(None),
+    "__dict__": lambda cap, v: DictV(v.attrs),
+    "__closure__": _closure,
+    "__get__": lambda cap, v: BuiltinMethodV(v, "__get__"),
+    "__call__": lambda cap, v: BuiltinMethodV(v, "__call__"),
+    "__class__": lambda cap, v: Const(types.FunctionType),
+}
 
 
 def _super(cap: Capture, value: SuperV, name: str) -> Value:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import types
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from jax._src.tree_util import _registry as REGISTRY  # how JAX takes objects apart
@@ -25,6 +25,7 @@ DEPTH, MOST = 8, 20_000  # how far it is looked for
 DEFINED = (types.FunctionType, classmethod, staticmethod, property)  # of what a class defines
 NAMESPACE = ("globals", None)  # of a generated function, which has no module
 Path = tuple[tuple[str, Any], ...]
+Step = tuple[tuple[str, Any], Any]  # an edge, and what it leads to
 
 
 class Finder:
@@ -55,40 +56,27 @@ class Finder:
                 self._todo.append((obj, root, path))
 
 
-def steps(obj: Any) -> Iterator[tuple[tuple[str, Any], Any]]:
+def steps(obj: Any) -> Iterator[Step]:
     """What an object leads to, read from tables alone."""
-    if isinstance(obj, types.FunctionType):
-        yield ("get", "__code__"), obj.__code__
-        if module_of(obj.__globals__) is None:
-            yield NAMESPACE, obj.__globals__
-        for k, cell in enumerate(obj.__closure__ or ()):
-            yield ("cell object", k), cell
-            yield from _content(k, cell)
-        yield from ((("attr", name), value) for name, value in vars(obj).items())
-    elif isinstance(obj, types.CodeType):
-        yield from ((("const", k), c) for k, c in enumerate(obj.co_consts) if isinstance(c, types.CodeType))
-    elif isinstance(obj, types.MethodType):
-        yield from ((("get", name), getattr(obj, name)) for name in ("__func__", "__self__"))
-    elif isinstance(obj, (classmethod, staticmethod)):
-        yield ("get", "__func__"), obj.__func__
-    elif isinstance(obj, property):
-        yield from ((("get", name), getattr(obj, name)) for name in ("fget", "fset", "fdel"))
-    elif type(obj) is functools.partial:
-        yield from ((("get", name), getattr(obj, name)) for name in ("func", "args", "keywords"))
-    elif isinstance(obj, type):
-        yield from ((("attr", name), value) for name, value in vars(obj).items() if isinstance(value, DEFINED))
-        entry = REGISTRY.get(obj)
-        if entry is not None:
-            yield from ((("tree", name), getattr(entry, name)) for name in ("to_iter", "from_iter"))
-    elif isinstance(obj, tuple):
-        yield from ((("item", k), x) for k, x in enumerate(tuple.__iter__(obj)))
-    elif type(obj) is dict and module_of(obj) is None:
-        yield from ((("key", key), value) for key, value in obj.items() if is_literal(key))
-    elif type(obj).__flags__ & HEAP_TYPE and (table := object_dict(obj)) is not None:
-        yield from ((("attr", name), value) for name, value in table.items())
+    row = next((row for classes, row in LEADING if isinstance(obj, classes)), _instance)
+    return row(obj)
 
 
-def _content(k: int, cell: types.CellType) -> Iterator[tuple[tuple[str, Any], Any]]:
+def _parts(*names: str) -> Callable[[Any], Iterator[Step]]:
+    return lambda obj: ((("get", name), getattr(obj, name)) for name in names)
+
+
+def _function(fn: types.FunctionType) -> Iterator[Step]:
+    yield ("get", "__code__"), fn.__code__
+    if module_of(fn.__globals__) is None:
+        yield NAMESPACE, fn.__globals__
+    for k, cell in enumerate(fn.__closure__ or ()):
+        yield ("cell object", k), cell
+        yield from _content(k, cell)
+    yield from _attributes(vars(fn))
+
+
+def _content(k: int, cell: types.CellType) -> Iterator[Step]:
     try:
         yield ("cell", k), cell.cell_contents
     except ValueError:
@@ -100,3 +88,35 @@ def follow(obj: Any, path: Path) -> Any:
     for edge in path:
         obj = dict(steps(obj))[edge]
     return obj
+
+
+def _attributes(table: Mapping[str, Any]) -> Iterator[Step]:
+    return ((("attr", name), value) for name, value in table.items())
+
+
+def _class(cls: type) -> Iterator[Step]:
+    yield from ((("attr", name), value) for name, value in vars(cls).items() if isinstance(value, DEFINED))
+    entry = REGISTRY.get(cls)
+    if entry is not None:
+        yield from ((("tree", name), getattr(entry, name)) for name in ("to_iter", "from_iter"))
+
+
+def _instance(obj: Any) -> Iterator[Step]:
+    if type(obj) is functools.partial:
+        return _parts("func", "args", "keywords")(obj)
+    if type(obj) is dict and module_of(obj) is None:
+        return ((("key", key), value) for key, value in obj.items() if is_literal(key))
+    table = object_dict(obj) if type(obj).__flags__ & HEAP_TYPE else None
+    return _attributes(table or {})
+
+
+LEADING: tuple[tuple[Any, Callable[[Any], Iterator[Step]]], ...] = (
+    (types.FunctionType, _function),
+    (types.CodeType, lambda code: ((("const", k), c) for k, c in enumerate(code.co_consts)
+                                   if isinstance(c, types.CodeType))),
+    (types.MethodType, _parts("__func__", "__self__")),
+    ((classmethod, staticmethod), _parts("__func__")),
+    (property, _parts("fget", "fset", "fdel")),
+    (type, _class),
+    (tuple, lambda obj: ((("item", k), x) for k, x in enumerate(tuple.__iter__(obj)))),
+)

@@ -64,55 +64,66 @@ NAMES = (api_util.debug_info.__code__, DebugInfo.set_result_paths.__code__,  # w
 CLOCKS = ("random", "time", "secrets", "numpy.random")  # modules whose functions give another result each time
 
 
-def overhearing(cap: Capture, run: Callable[[], Any]) -> Any:
-    """`run()`, while `cap.libraries.overheard` collects the program's functions that start."""
-    if cap.libraries.overhears or cap.libraries.promised:
-        return run()
+class Hearing:
+    """Hears which of the program's functions start while a library runs, and what they would change."""
 
-    refused: list[Break] = []
-    outside, contexts = Outside(), Contexts()
+    def __init__(self, cap: Capture) -> None:
+        self.heard = cap.libraries.overheard
+        self.refused: list[Break] = []
+        self.outside, self.contexts = Outside(), Contexts()
 
-    def hear(fn: types.FunctionType) -> bool:
+    def hear(self, fn: types.FunctionType) -> bool:
+        """Whether what `fn` calls is to be heard, too."""
         if fn.__code__ in collecting() or fn.__name__ == "__del__":
             return False
         if fn.__code__ in handlers():
             return True
         module = module_of(fn)
-        host = contexts.hear(module)
+        host = self.contexts.hear(module)
         if is_steady_module(module) and not opens_files(fn):
             return host
-        if interrupted():
-            return True
-        if fn not in cap.libraries.overheard:
-            try:
-                own = fn.__code__ in nested_codes(cap.libraries.overheard)
-                refuse_effects(fn, own)
-                outside.keep(reached(fn, own), names_in(fn.__code__))
-            except Break as refusal:
-                refused.append(refusal)  # the library may catch it
-                raise
-            if not names_arguments():
-                cap.libraries.overheard[fn] = None
+        if not interrupted() and fn not in self.heard:
+            self.collect(fn)
         return True
 
-    programs = False
+    def collect(self, fn: types.FunctionType) -> None:
+        try:
+            own = fn.__code__ in nested_codes(self.heard)
+            refuse_effects(fn, own)
+            self.outside.keep(reached(fn, own), names_in(fn.__code__))
+        except Break as refusal:
+            self.refused.append(refusal)  # the library may catch it
+            raise
+        if not names_arguments():
+            self.heard[fn] = None
+
+    def end(self) -> None:
+        """Puts back what was changed."""
+        if self.outside.restore():
+            self.refused.append(Break("effect", "something outside is changed in place by code that a library runs"))
+        if self.contexts.restore():
+            self.refused.append(Break("effect", "a library changes the context that it runs the program's code in"))
+        if self.refused:
+            forget_traces()
+
+
+def overhearing(cap: Capture, run: Callable[[], Any]) -> Any:
+    """`run()`, while `cap.libraries.overheard` collects the program's functions that start."""
+    if cap.libraries.overhears or cap.libraries.promised:
+        return run()
+    hearing, programs = Hearing(cap), False
     cap.libraries.overhears = True
     try:
-        result, heard_all = _native.run_watched(run, hear)
+        result, heard_all = _native.run_watched(run, hearing.hear)
     except BaseException as error:
         programs = by_handler(error)
         raise
     finally:
         cap.libraries.overhears = False
-        if outside.restore():
-            refused.append(Break("effect", "something outside is changed in place by code that a library runs"))
-        if contexts.restore():
-            refused.append(Break("effect", "a library changes the context that it runs the program's code in"))
-        cap.libraries.hosts |= contexts.ran
-        if refused:
-            forget_traces()
-        if refused and not programs:
-            raise refused[0]
+        hearing.end()
+        cap.libraries.hosts |= hearing.contexts.ran
+        if hearing.refused and not programs:
+            raise hearing.refused[0]
     if not heard_all:
         raise Break("depth", "a library's call so deep in the stack that what it reads is not known")
     return result

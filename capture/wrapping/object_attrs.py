@@ -142,36 +142,28 @@ def _slot(cap: Capture, value: ObjectV, name: str, raw: types.MemberDescriptorTy
 
 def bind(cap: Capture, raw: Any, value: Value, owner: type | None, name: str) -> Value:
     """A class attribute seen through an instance: descriptors bind, the rest is itself."""
-    if isinstance(raw, types.FunctionType):
-        return MethodV(class_value(cap, raw, owner, name), value)
-    if isinstance(raw, Placeholder):
-        return through(cap, cap.known.objects[id(raw)], value, Const(type_of(value)))
-    if isinstance(raw, property):
-        if raw.fget is None:
-            raise refused(type_of(value), raw.__get__)
-        return cap.call(from_python(cap, raw.fget), [value])
-    if isinstance(raw, classmethod):
-        return class_attrs.class_method(cap, raw, type_of(value))
-    if isinstance(raw, staticmethod):
-        return class_attrs.static_method(cap, raw, owner, name)
-    if is_object(value) and getattr(raw, "__objclass__", None) in BASES and isinstance(raw, SIMPLE):
+    row = next((row for classes, row in BINDING if isinstance(raw, classes)), _descriptor)
+    return row(cap, raw, value, owner, name)
+
+
+def _property(cap: Capture, raw: property, value: Value, owner: type | None, name: str) -> Value:
+    if raw.fget is None:
+        raise refused(type_of(value), raw.__get__)
+    return cap.call(from_python(cap, raw.fget), [value])
+
+
+def _part(cap: Capture, raw: Any, value: Value, owner: type | None, name: str) -> Value:
+    """Of an instance's memory: a slot, or what its class in C shows of it."""
+    if is_object(value) and raw.__objclass__ in BASES:
         return OPERATIONS.payload_attribute(cap, value, name)
-    if isinstance(raw, types.MemberDescriptorType) and name == "__dict__":  # of a SimpleNamespace
+    if not isinstance(raw, types.MemberDescriptorType) or name == "__dict__":  # so it is in a SimpleNamespace
         return _getset(cap, value, name)
-    if isinstance(raw, types.MemberDescriptorType):
-        slot = instance_attribute(cap, value, name) if is_object(value) else None
-        if slot is None and is_exception(value):
-            return OPERATIONS.exception_attribute(cap, value, name)
-        if slot is None:
-            raise refused(type_of(value), raw.__get__)
-        return slot
-    if isinstance(raw, SIMPLE):
-        return _getset(cap, value, name)
-    if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType)):
-        return MethodV(Const(raw), value)
-    if isinstance(raw, types.ClassMethodDescriptorType):
-        return Const(raw.__get__(None, type_of(value)))
-    return _descriptor(cap, raw, value, owner, name)
+    slot = instance_attribute(cap, value, name) if is_object(value) else None
+    if slot is None and is_exception(value):
+        return OPERATIONS.exception_attribute(cap, value, name)
+    if slot is None:
+        raise refused(type_of(value), raw.__get__)
+    return slot
 
 
 def through(cap: Capture, held: Value, value: Value, cls: Value) -> Value:
@@ -244,6 +236,19 @@ def _getset(cap: Capture, value: Value, name: str) -> Value:
         return OPERATIONS.exception_attribute(cap, value, name)
     raise Break("attribute", f"built-in attribute {name!r}")
 
+
+# What becomes of the attributes that are of these classes: row(cap, raw, value, owner, name).
+BINDING: tuple[tuple[Any, Callable[[Capture, Any, Value, type | None, str], Value]], ...] = (
+    (types.FunctionType, lambda cap, raw, v, owner, name: MethodV(class_value(cap, raw, owner, name), v)),
+    (Placeholder, lambda cap, raw, v, owner, name: through(cap, cap.known.objects[id(raw)], v, Const(type_of(v)))),
+    (property, _property),
+    (classmethod, lambda cap, raw, v, owner, name: class_attrs.class_method(cap, raw, type_of(v))),
+    (staticmethod, lambda cap, raw, v, owner, name: class_attrs.static_method(cap, raw, owner, name)),
+    (SIMPLE, _part),
+    ((types.WrapperDescriptorType, types.MethodDescriptorType),
+     lambda cap, raw, v, owner, name: MethodV(Const(raw), v)),
+    (types.ClassMethodDescriptorType, lambda cap, raw, v, owner, name: Const(raw.__get__(None, type_of(v)))),
+)
 
 OPERATIONS.instance_attribute = instance_attribute
 OPERATIONS.through = through

@@ -255,30 +255,50 @@ def _simpler(reader: Reader, fn: str, args: tuple[Expr, ...], dtype: np.dtype) -
     if len(consts) == len(args):
         value = evaluate(fn, tuple(np.asarray(a.value).astype(a.dtype) for a in consts), dtype)
         return reader.const(value.item(), dtype)
-    if fn == "select" and args[0].truth is not None:
-        return args[1] if args[0].truth else args[2]
-    if fn == "select" and args[1] is args[2]:
-        return args[1]
-    if fn == "select" and args[1].truth is not None and args[2].truth is not None:
-        return args[0] if args[1].dtype == BOOL and args[1].truth and not args[2].truth else None
-    if fn in ("and", "or") and dtype == BOOL and args[0].truth is not None:
-        return args[1] if args[0].truth == (fn == "and") else args[0]
-    if fn == "convert" and isinstance(args[0], Index) and kind(dtype) in ("i", "u"):
-        return reader.index(args[0].expr, dtype)
-    if fn in ("min", "max") and kind(dtype) in ("i", "u"):
-        return chosen(fn, args[0], args[1], reader.ranges, reader.limits)
-    if fn in DECIDED and kind(args[0].dtype) in ("i", "u"):
-        sure = decided(fn, args[0], args[1], reader.ranges, reader.limits)
-        return None if sure is None else reader.const(sure, BOOL)
-    if fn in ("mul", "div", "max") and kind(dtype) == "f":
-        return _simpler_float(reader, fn, *args)
+    row = SIMPLER.get(fn)
+    return None if row is None else row(reader, fn, args, dtype)
+
+
+def _select(reader: Reader, fn: str, args: tuple[Expr, ...], dtype: np.dtype) -> Expr | None:
+    which, yes, no = args
+    if which.truth is not None or yes is no:
+        return no if which.truth is False else yes
+    if yes.truth is not None and no.truth is not None and yes.dtype == BOOL and yes.truth and not no.truth:
+        return which
     return None
 
 
-def _simpler_float(reader: Reader, fn: str, x: Expr, y: Expr) -> Expr | None:
+def _both(reader: Reader, fn: str, args: tuple[Expr, ...], dtype: np.dtype) -> Expr | None:
+    if dtype != BOOL or args[0].truth is None:
+        return None
+    return args[1] if args[0].truth == (fn == "and") else args[0]
+
+
+def _convert(reader: Reader, fn: str, args: tuple[Expr, ...], dtype: np.dtype) -> Expr | None:
+    if isinstance(args[0], Index) and kind(dtype) in ("i", "u"):
+        return reader.index(args[0].expr, dtype)
+    return None
+
+
+def _extreme(reader: Reader, fn: str, args: tuple[Expr, ...], dtype: np.dtype) -> Expr | None:
+    if kind(dtype) in ("i", "u"):
+        return chosen(fn, args[0], args[1], reader.ranges, reader.limits)
+    return _scaled(reader, fn, args, dtype) if fn == "max" else None
+
+
+def _compared(reader: Reader, fn: str, args: tuple[Expr, ...], dtype: np.dtype) -> Expr | None:
+    if kind(args[0].dtype) not in ("i", "u"):
+        return None
+    sure = decided(fn, args[0], args[1], reader.ranges, reader.limits)
+    return None if sure is None else reader.const(sure, BOOL)
+
+
+def _scaled(reader: Reader, fn: str, args: tuple[Expr, ...], dtype: np.dtype) -> Expr | None:
+    """A float times, divided by, or not below a constant."""
+    x, y = args
     if isinstance(x, Const) and fn != "div":  # these commute
         x, y = y, x
-    if not isinstance(y, Const):
+    if kind(dtype) != "f" or not isinstance(y, Const):
         return None
     if fn == "max":
         return x if y.value == -math.inf else None
@@ -288,6 +308,12 @@ def _simpler_float(reader: Reader, fn: str, x: Expr, y: Expr) -> Expr | None:
     if fn == "div" and abs(mantissa) == 0.5 and abs(exponent) < 14:  # a power of two: exact either way
         return reader.apply("mul", x, reader.const(1 / y.value, y.dtype))
     return None
+
+
+# Functions that some arguments make needless: row(reader, name, arguments, dtype of the result).
+SIMPLER: dict[str, Callable[[Reader, str, tuple[Expr, ...], np.dtype], Expr | None]] = {
+    "select": _select, "and": _both, "or": _both, "convert": _convert, "min": _extreme, "max": _extreme,
+    "mul": _scaled, "div": _scaled, **dict.fromkeys(DECIDED, _compared)}
 
 
 def op_of(node: Node) -> str | None:
