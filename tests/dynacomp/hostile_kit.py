@@ -1,5 +1,5 @@
 """Compares a function with its compiled self over a series of calls: values to the bit, weak types,
-exceptions with their words, and what became of the arguments."""
+exceptions with their words, and what became of the arguments; and what was captured."""
 
 import copy
 import re
@@ -41,12 +41,19 @@ def described_tree(tree):
     return list(map(described, leaves)), str(structure)
 
 
-def same(fn, *calls, fresh=copy.copy, **how):
+def same(fn, *calls, fresh=copy.copy, given_up=False, **how):
     """Each call of one compiled function gives what plain Python gives. A call is a tuple of arguments, or
-    a function that makes one."""
+    a function that makes one. Python runs what raises and no more, and no call is captured twice; `given_up`: so often
+    has it raised before it returned that nothing is."""
     how.setdefault("options", {"recompile_limit": 100})
-    compiled = dynacomp.jit(fn, **how)
+    dynacomp.reset()
+    compiled, returned = dynacomp.jit(fn, **how), 0
     for number, call in enumerate(calls):
         want = outcome(fn, call() if callable(call) else fresh(call))
         got = outcome(compiled, call() if callable(call) else fresh(call))
         assert got == want, f"call {number}"
+        returned += type(want[0]) is not Raised
+    stats = dynacomp.stats()
+    assert set(stats["frames_eager"]) <= {"raises", "traced"}
+    assert set(stats["breaks"]) <= {"raises", "branch", "leaves", "effect_in_body"}
+    assert min(1, returned) * (not given_up) <= stats["frames_captured"] <= len(calls) + sum(stats["breaks"].values())

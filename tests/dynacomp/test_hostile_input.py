@@ -82,7 +82,8 @@ def test_scalars_of_every_kind():
 
 @pytest.mark.parametrize("a", [X, jnp.arange(3)], ids=["float", "int"])
 def test_huge_ints_raise(a):
-    same(lambda a, n: a + n, (a, 2**31), (a, 2**40), (a, 2**70), (a, -2**31 - 1), (a, 5), backend="eager")
+    same(lambda a, n: a + n, (a, 2**31), (a, 2**40), (a, 2**70), (a, -2**31 - 1), (a, 5), backend="eager",
+         given_up=True)
 
 
 def test_huge_ints_raise_after_small_ones():

@@ -39,6 +39,22 @@ def scaled(a):
     return a * SCALE
 
 
+# How often each test's function is captured, with no graph break.
+CAPTURES = {"test_globals": 4, "test_a_global_that_shadows_a_builtin": 2, "test_closures_defaults_and_code": 5,
+            "test_attributes_and_methods_are_patched": 6, "test_libraries_are_patched": 2,
+            "test_classes_of_libraries_are_patched": 2, "test_new_names_in_a_library_are_no_recompilation": 1,
+            "test_functions_are_redefined": 12, "test_entries_die_with_what_they_guard": 1, "test_x64_is_toggled": 2,
+            "test_debugging_settings": 1, "test_matmul_precision": 3, "test_a_debugger_sees_the_lines": 1}
+
+
+@pytest.fixture(autouse=True)
+def counted(request):
+    dynacomp.reset()
+    yield
+    stats, captures = dynacomp.stats(), CAPTURES.get(request.function.__name__)
+    assert captures is None or (stats["frames_captured"], stats["breaks"]) == (captures, {})
+
+
 def agree(compiled, *args):
     assert outcome(compiled, args) == outcome(compiled.__wrapped__, args)
 

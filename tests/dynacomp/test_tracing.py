@@ -74,6 +74,8 @@ def test_under_a_profiler(pair):
     with cProfile.Profile():
         same(compiled(X), plain(X))
         same(compiled(jnp.ones(5)), plain(jnp.ones(5)))
+    stats = dynacomp.stats()
+    assert stats["graphs"] >= 2 and not stats["frames_eager"] and set(stats["breaks"]) <= {"effect"}
 
 
 def test_a_profiler_that_calls_compiled_code(pair):

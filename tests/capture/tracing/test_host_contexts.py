@@ -96,6 +96,8 @@ def test_an_interceptor_within_the_compiled_function_counts():
     compiled = dynacomp.jit(intercepted)
     for k in (1.0, 2.0, 3.0, jnp.array(4.0), jnp.array(5.0)):
         same(compiled, intercepted, X, k)
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] <= 8 and stats["graphs"] == 2 and stats["breaks"].keys() == {"iterator", "opaque"}
 
 
 def test_rules_that_say_where_axes_live_cost_an_entry_each():

@@ -93,8 +93,8 @@ def test_variables_that_change_after_a_library_has_seen_them():
         object.__setattr__(config, "width", 3)
         return a, f.init(key, x)
 
-    for fn in (rebound, in_a_loop, config_changed):
-        same(fn, [(X, KEY)] * 3)
+    for fn, reasons in ((rebound, {"body"}), (in_a_loop, {"body"}), (config_changed, {"call", "with", "effect"})):
+        assert same(fn, [(X, KEY)] * 3)["breaks"].keys() == reasons
 
 
 def test_arrays_and_effects_in_a_net_are_pythons():
@@ -109,5 +109,6 @@ def test_arrays_and_effects_in_a_net_are_pythons():
         f.init(key, x)
         return jnp.array(len(calls))
 
-    same(around_an_array, [(X, KEY, i * 0.5) for i in range(3)])
-    same(counting, [(X, KEY)] * 3)
+    stats = same(around_an_array, [(X, KEY, i * 0.5) for i in range(3)])
+    assert (stats["breaks"], stats["graphs"]) == ({"call": 1}, 4)
+    assert same(counting, [(X, KEY)] * 3)["breaks"] == {"call": 1, "effect": 1}
