@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-from jax._src.core import subjaxprs
+from jax._src.core import set_current_trace, subjaxprs
 from jax._src.interpreters.ad import JVPTracer, LinearizeTracer
 from jax._src.interpreters.batching import BatchTracer
 from jax.sharding import SingleDeviceSharding
@@ -120,30 +120,32 @@ def has_value(cap: Capture, node: Node, by_tracers: bool = True) -> bool:
     running = [b for b in cap.bodies if not b.is_side]
     if cap.root.traced or not all(b.inline for b in running):
         return False
-    body = _home_of(cap, node)
+    body = home_of(cap, node)
     if body is None:
         return True
-    if body.is_side:
-        return all(has_value(cap, outer, by_tracers) for outer in _read_outside(cap, body, node))
-    actual = _actual(cap, body, node)
-    found = _inmost(actual)
-    if found is not actual and not by_tracers:
+    if not body.is_side:
+        actual = _actual(cap, body, node)
+        found = _inmost(actual)
+        if found is not actual and not by_tracers:
+            return False
+        if not isinstance(found, jax.core.Tracer) or found._trace is cap.libraries.traces[0]:
+            return True
+        if found._trace not in cap.libraries.traces:
+            return False
+    read = _read_outside(body, node)
+    if None in read and any(isinstance(_inmost(x), BatchTracer) for b in running for x in b.actual.values()):
         return False
-    if not isinstance(found, jax.core.Tracer) or found._trace is cap.libraries.traces[0]:
-        return True
-    batched = any(isinstance(_inmost(x), BatchTracer) for b in running for x in b.actual.values())
-    return found._trace in cap.libraries.traces and not batched
+    return all(has_value(cap, outer, by_tracers) for outer in read if outer is not None)
 
 
-def _home_of(cap: Capture, node: Node) -> Body | None:
+def home_of(cap: Capture, node: Node) -> Body | None:
     """The body at hand, or around it, that `node` is in."""
     serial = cap.graph.homes.get(node)
     return next((b for b in cap.bodies if b.serial == serial), None)
 
 
-def _read_outside(cap: Capture, side: Body, node: Node) -> list[Node]:
-    """The Nodes of outer bodies that a Node of a side of an `if` depends on."""
-    outer = {inner: o for o, inner in side.captured.items()}
+def _read_outside(body: Body, node: Node) -> list[Node | None]:
+    """The Nodes of outer bodies that a Node of this one depends on; None for what a transformation makes."""
     todo: list[Any] = [node]
     found: dict[Any, None] = {}
     while todo:
@@ -151,14 +153,14 @@ def _read_outside(cap: Capture, side: Body, node: Node) -> list[Node]:
         if at not in found:
             found[at] = None
             todo.extend(nodes_in((at.args, dict(at.kwargs))))
-    return [outer[n] for n in found if n in outer]
+    return [given_outside(body, n) for n in found if n.op == PLACEHOLDER]
 
 
-def given_outside(cap: Capture, body: Body, node: Node) -> Node | None:
-    """What a placeholder of the body at hand is outside: what it has captured, or the array behind the tracer that it
-    was given."""
+def given_outside(body: Body, node: Node) -> Node | None:
+    """What a placeholder of a body is outside: what it has captured, or the array behind the tracer that it was given,
+    in the body around it."""
     captured = next((o for o, inner in body.captured.items() if inner is node), None)
-    return captured or cap.libraries.stands.get(id(_inmost(body.actual[node])), (None, None))[1]
+    return captured or body.stands.get(id(_inmost(body.actual.get(node))), (None, None))[1]
 
 
 def _inmost(x: Any) -> Any:
@@ -195,7 +197,8 @@ def _actual(cap: Capture, body: Body, node: Node) -> Any:
         at = nodes[body.computed]
         body.computed += 1
         if at not in body.actual:
-            body.actual[at] = _compute(cap, body, at)
+            with set_current_trace(body.trace):  # a call in the body may be evaluated, under a trace of its own
+                body.actual[at] = _compute(cap, body, at)
     return body.actual[node]
 
 

@@ -58,10 +58,13 @@ class Body:
     saved: dict[Value, Any] = field(default_factory=dict)  # older objects that a side changed, as they were
     inline: bool = False  # its transformation calls it as Python does, effects and all
     fresh: bool = False  # a function made by this call, so that JAX cannot have kept a trace of it
+    trace: Any = None  # JAX's, under which it called this
     actual: dict[Node, Any] = field(default_factory=dict)  # what nodes are on the tracers that it was given
     computed: int = 0  # how many nodes have been looked at for that
     changes: bool = False  # it changes objects that are older than itself
     numbers: bool = False  # it returns Python numbers that change from call to call
+    stands: dict[int, Any] = field(default_factory=dict)  # the arrays for Nodes around it, by id
+    assumes: bool = False  # what is checked outside of it holds for the arrays of one call (see `hoisting`)
     undecided: Node | None = None  # two floats met in it, and Python did not know which one this condition chooses
 
     @classmethod
@@ -110,6 +113,7 @@ class Standin:
         self.signature = signature_of(cap, value)
         self.graphs: dict[Any, tuple[Graph, tuple[Node, ...]]] = {}
         self.changing: set[Any] = set()  # the keys of `graphs` whose functions change outer objects
+        self.assuming: set[Any] = set()  # those whose functions are checked outside, for what they were given
         self.since: dict[Any, int] = {}  # by key: how many changes the program had made when its Graph was captured
         self.pinned = False  # whether what it was when it was first called counts from then on
         self.numbers = False  # whether who calls it was given Python numbers that change from call to call
@@ -140,13 +144,15 @@ class Standin:
         leaves, treedef = jax.tree.flatten((args, kwargs))
         way = way_of(args, kwargs)
         key = (place, way, tuple(aval_of(x).weak_type for x in leaves if is_array(x)))
-        if key not in self.graphs or key not in self.changing and self._outdated(key):
+        if key not in self.graphs or key not in self.changing and (key in self.assuming or self._outdated(key)):
             body = Body.inside(self.cap, _name(self.value), inline=called_in_line(self.cap),
-                               fresh=is_fresh(self.value) and not self.cap.libraries.derived)
+                               fresh=is_fresh(self.value) and not self.cap.libraries.derived,
+                               stands=self.cap.libraries.stands, trace=core.trace_ctx.trace)
             given: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]
             lent = [k for k, x in given if id(x) in self.cap.libraries.lent]
             self.graphs[key] = capture_body(self.cap, self.value, body, leaves, treedef, lent)
             self.changing.update([key] if body.changes else [])
+            self.assuming.update([key] if body.assumes else [])
             self.numbers = self.numbers or body.numbers
             self.since[key] = len(self.cap.effects.mutated)
         elif key in self.changing and not self.cap.libraries.derived:
@@ -227,6 +233,7 @@ def capture_body(cap: Capture, fn: Value, body: Body, leaves: list[Any], treedef
         output = _given_back(result, cap.node_argument(result), _parts(given))
         body.numbers = not _numbers(cap).isdisjoint(_handed(output))
         body.actual.clear()  # tracers must not outlive their trace
+        body.stands, body.trace = {}, None
         graph = body.builder.finish(output)
     finally:
         cap.bodies.pop()

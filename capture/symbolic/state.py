@@ -31,6 +31,7 @@ class Growing:
     inputs: dict[Node, S.Source] = field(default_factory=dict)
     checks: list[tuple[Any, Node]] = field(default_factory=list)  # conditions that are expected to hold, see `raising`
     telling: list[Node] = field(default_factory=list)  # calls that print (`jax.debug.print` in a body)
+    heard: set[Node] = field(default_factory=set)  # what prints or calls back wherever it is computed: once, that is
     candidates: list[Any] = field(default_factory=list)  # existing arrays that it may choose, see `array_identity`
     owner: dict[Node, int] = field(default_factory=dict)  # how many bodies deep a node lives
     homes: dict[Node, int] = field(default_factory=dict)  # the serial of the body that it lives in, if any

@@ -93,6 +93,7 @@ class Outcome:
     leaves: list[Any]
     origins: list[Node | None]  # for each leaf the Node that came out of the call as it went in
     tells: bool = False  # it prints, too
+    calls: bool = False  # it calls functions of Python's when the Graph runs
     whole: bool = True  # `result` is put together of Avals; else of tracers: its class computes when it is unflattened
     same: dict[int, Value] = field(default_factory=dict)  # by identity the parts of `result` that are arguments
     alone: bool = False  # this result is all that the call does
@@ -184,7 +185,8 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: 
     if cap.graph.checks and endless:
         cap.ask_at_once()
     cap.libraries.placed = cap.libraries.placed or elsewhere
-    _refuse_trace(fn, (args, kwargs), seen)
+    calls = calls_back(seen.jaxpr.jaxpr)
+    _refuse_trace(fn, (args, kwargs), seen, calls)
     avals, deep = iter(seen.jaxpr.out_avals), iter(depends(seen.jaxpr.jaxpr))
     reached = [_is_array(x) and next(deep) for x in seen.leaves]
     leaves = [_result_leaf(next(avals)) if _is_array(x) else x for x in seen.leaves]
@@ -195,11 +197,11 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: 
     except Break:
         if not isinstance(fn, type) or tells:
             raise
-        return Outcome(seen.made, seen.tree, leaves, seen.origins, whole=False)
+        return Outcome(seen.made, seen.tree, leaves, seen.origins, calls=calls, whole=False)
     _order_keys(seen.made, result)
     back = handed_back(seen.made, result, seen.handed)
     alone = not (seen.jaxpr.effects or tells or endless or elsewhere or back or seen.passes)
-    return Outcome(result, seen.tree, leaves, seen.origins, tells, same=back, alone=alone)
+    return Outcome(result, seen.tree, leaves, seen.origins, tells, calls, same=back, alone=alone)
 
 
 def _on_nodes(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> Trace:
@@ -236,9 +238,9 @@ def _on_nodes(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> Tra
     return seen
 
 
-def _refuse_trace(fn: Any, lowered: Any, seen: Trace) -> None:
-    """Break for what runs Python when the Graph runs, or shows that there were tracers."""
-    if calls_back(seen.jaxpr.jaxpr) and not all(s.ways for s in standins_in(lowered)):
+def _refuse_trace(fn: Any, lowered: Any, seen: Trace, calls: bool) -> None:
+    """Break for what runs Python when the Graph runs, or shows that there were tracers. calls: it calls back."""
+    if calls and not all(s.ways for s in standins_in(lowered)):
         raise Break("call", f"{label(fn)} calls back into Python")
     if any(map(_is_written_in_python, seen.jaxpr.eqns)):
         raise Break("call", f"{label(fn)} uses a primitive whose evaluation is the program's")

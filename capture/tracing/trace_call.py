@@ -275,7 +275,10 @@ def _pin(cap: Capture, whole: LibraryV, lowered: tuple) -> None:
 
 
 def _node(cap: Capture, call: Call, aval: Any) -> Node:
-    return emit_node(cap, call.fn, call.lowered, aval, call.name)
+    node = emit_node(cap, call.fn, call.lowered, aval, call.name)
+    if call.outcome.tells or call.outcome.calls:
+        cap.graph.heard.add(node)
+    return node
 
 
 def _telling(cap: Capture, call: Call) -> Value:

@@ -1,5 +1,7 @@
 """Conditions in the functions of gradients, on values that eager JAX can look at: they stay in the graph."""
 
+import types
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -84,6 +86,44 @@ def test_other_sizes():
 def test_a_side_that_raises():
     assert same(jax.grad(checked), 1) == 2
     assert same(lambda x, y: jax.grad(lambda p: checked(y, p * 0.5))(x + 1), 1, calls=5) == 0
+
+
+def squares(fn):
+    """What a gradient's gradient sees: checks in it, on what it is given and on what the inner one has found."""
+    def outer(x, y):
+        found = jax.grad(fn)(x * 0.5, y)
+        assert (found * found).sum() < 400, f"steep: {len(x)}"
+        return (found * jax.grad(fn)(x, y)).sum()
+
+    return outer
+
+
+@pytest.mark.parametrize("transform", [
+    pytest.param(lambda f: jax.grad(squares(f)), marks=pytest.mark.slow),
+    lambda f: lambda x, y: jax.jvp(lambda x: squares(f)(x, y), (x,), (y,)),
+    lambda f: jax.grad(lambda x, y: jax.vmap(lambda t: f(x * 2, y) * t)(x).sum()),  # batched is only what it multiplies
+], ids=["grad of grads", "forward over reverse", "grad of a batch of others"])
+def test_a_check_within_transformations_of_transformations(transform):
+    assert same(transform(checked), 1, calls=4) == 2
+
+
+def test_a_function_that_a_library_calls_twice_is_checked_twice():
+    twice = types.ModuleType("twice_calling")
+    exec("def both(f, x, y):\n    return f(x, y) + f(x * 2, y)", vars(twice))
+    dynacomp.register_library("twice_calling", pure=True)
+    assert same(lambda x, y: twice.both(checked, 0.1 - x / 8, y), 6, breaks=True, calls=5) > 0
+
+
+def test_what_is_heard_is_not_computed_twice(capsys):
+    def heard(x, y):
+        seen = jax.pure_callback(lambda v: print("called") or v, jax.ShapeDtypeStruct((), x.dtype), y.sum())
+        assert seen < 8, "much"
+        return (x * seen).sum()
+
+    for fn in (jax.grad(heard), dynacomp.jit(jax.grad(heard), backend="eager")):
+        fn(jnp.ones(3), jnp.ones(3))
+        jax.effects_barrier()
+        assert capsys.readouterr().out == "called\n"
 
 
 def test_a_caller_that_catches():
