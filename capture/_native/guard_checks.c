@@ -355,6 +355,38 @@ static int eval_keys(Step *s, Run *run, const Call *call)
     return 1;
 }
 
+/* "names": the keys of a dict are these strings, in whatever order. refs[0]: a tuple. */
+static int finish_names(Step *s, Builder *b)
+{
+    DC_UNUSED(b);
+    Py_XSETREF(s->refs[0], PySequence_Tuple(s->refs[0]));
+    return s->refs[0] ? 0 : -1;
+}
+
+static int eval_names(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    PyObject *dict = run->regs[s->src], *names = s->refs[0], *key;
+    Py_ssize_t at = 0, n = PyTuple_GET_SIZE(names), i = 0;
+    if (!PyDict_Check(dict) || PyDict_GET_SIZE(dict) != n) {
+        return 0;
+    }
+    bool in_order = true; /* most often they stand as they stood */
+    for (; PyDict_Next(dict, &at, &key, NULL); i++) {
+        if (!PyUnicode_CheckExact(key)) { /* another class may compare in code of the program */
+            return 0;
+        }
+        in_order = in_order && key == PyTuple_GET_ITEM(names, i);
+    }
+    for (i = 0; !in_order && i < n; i++) {
+        if (PyDict_GetItemWithError(dict, PyTuple_GET_ITEM(names, i)) == NULL) {
+            PyErr_Clear();
+            return 0;
+        }
+    }
+    return 1;
+}
+
 /* ---- absence ---- */
 
 static int absent(PyObject *owned)
@@ -508,6 +540,7 @@ const StepKind dc_check_kinds[] = {
     {"len", "sn", eval_len, finish_len},
     {"len_size", "zs", eval_len_size, finish_len},
     {"keys", "so", eval_keys, finish_keys},
+    {"names", "so", eval_names, finish_names},
     {"missing", "su", eval_missing, NULL},
     {"missing_key", "so", eval_missing_key, finish_missing_key},
     {"missing_global", "u", eval_missing_global, NULL},

@@ -22,10 +22,9 @@ from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.loops_py import reduced, summed
 from dynacomp.capture.builtins.builtin_rows import NONE, row
 from dynacomp.capture.calls.calls import BUILTIN_METHODS, BUILTINS, call
-from dynacomp.capture.kinds import alike_items, grown_lists
+from dynacomp.capture.kinds import alike_items, any_order, grown_lists
 from dynacomp.capture.kinds.exceptions import as_exception
 from dynacomp.capture.kinds.iteration import ITERATORS, advance, get_iter, iterate, iterator, row_iter
-from dynacomp.capture.kinds.sequences import sort_values
 from dynacomp.capture.kinds.whole_loops import looped
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic import generators
@@ -169,7 +168,7 @@ define(ArrayV, Kind(reversed=_array_back))
 
 @row(sorted)
 def _sorted(cap: Capture, xs: Value, *, key: Value = NONE, reverse: Value = Const(False)) -> Value:
-    return ListV(sort_values(cap, list(iterate(cap, xs)), key, as_python(reverse)))
+    return ListV(any_order.sort_all(cap, xs, key, as_python(reverse)))
 
 
 @row(sum)

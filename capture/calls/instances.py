@@ -10,13 +10,16 @@ from __future__ import annotations
 import decimal
 import enum
 import inspect
+import threading
 import types
+from functools import partial
 from typing import Any
 
 from jax.tree_util import all_leaves
 
 from dynacomp.capture.arithmetic.operators import fold, truth
-from dynacomp.capture.base.classes import module_name, mro
+from dynacomp.capture.base.attribute_order import Attributes
+from dynacomp.capture.base.classes import module_name, mro, own_dict
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.calls.calls import BUILTINS, fold_call
 from dynacomp.capture.calls.payload_methods import construct
@@ -28,6 +31,7 @@ from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.tracing import equinox_modules
 from dynacomp.capture.tracing.failures import is_made
 from dynacomp.capture.tracing.trace_call import library_call
+from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.constant import Const, is_const, stands_for
 from dynacomp.capture.values.containers import DictV, TupleV
 from dynacomp.capture.values.objects import DELETED, ObjectV
@@ -222,13 +226,21 @@ def instance_dict(cap: Capture, obj: ObjectV) -> Value:
     if obj.view is None:
         if not obj.cls.__dictoffset__:
             raise object_attrs.no_attribute(obj.cls.__name__, "__dict__")
-        if any(isinstance(attrs.lookup(obj.cls, n)[1], types.MemberDescriptorType) for n in attributes(cap, obj)):
+        found = attributes(cap, obj, ordered=False)
+        if any(isinstance(attrs.lookup(obj.cls, n)[1], types.MemberDescriptorType) for n in found):
             raise Break("attribute", "__dict__ of an object that has slots too")
-        found = dict(attributes(cap, obj))
-        obj.attrs.clear()
-        obj.attrs.update(found)
+        if obj.source is None:
+            obj.attrs.clear()
+            obj.attrs.update(found)
+        else:
+            obj.attrs = Attributes(found, partial(_rest_on_order, cap, obj))
         obj.view = DictV(obj.attrs, owner=obj)
     return obj.view
+
+
+def _rest_on_order(cap: Capture, obj: ObjectV) -> None:
+    table = S.ThreadDict if issubclass(obj.cls, threading.local) else S.DictOf
+    cap.guards.add("keys", table(obj.source), tuple(own_dict(obj.real)))  # type: ignore[arg-type]
 
 
 def object_new(cap: Capture, cls: Value, /, *args: Value, **kwargs: Value) -> Value:

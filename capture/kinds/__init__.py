@@ -14,6 +14,7 @@
     dicts_and_sets      Dicts, their views, and sets: subscripts, operators and methods on their Values
     deques              Deques: they are ListVs with class `deque`, and `extra` is their `maxlen`
     iteration           Iteration: `iter`, `next` and whole loops over Values
+    any_order           Going through all attributes of an object in an order that does not matter
     whole_loops         Functions that go through all items of something, as loops where that is a symbolic number
                         of items
     generator_loops     Loops over generators of the program that are loops themselves: `for batch in batches(x, 32)`

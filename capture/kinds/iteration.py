@@ -13,6 +13,7 @@ from typing import Any
 
 from dynacomp.capture.arithmetic import arrays
 from dynacomp.capture.arithmetic.operators import binary, equal, truth
+from dynacomp.capture.base.attribute_order import is_unordered, unordered
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.kinds import alike_items, existing_iterators
@@ -131,7 +132,12 @@ def _by_getitem(cap: Capture, value: ObjectV) -> Value:
 
 def table_iter(table: Any, kind: str) -> Value:
     """An iterator over a dict (its keys, values or items) or a set; it notices changes of size."""
-    return StreamV("table", [table], state={"kind": kind, "index": 0, "keys": list(table.items)})
+    return StreamV("table", [table], state={"kind": kind, "index": 0, "keys": keys_of(table)})
+
+
+def keys_of(table: Any) -> list[Any]:
+    """The keys of a dict, the elements of a set; of attributes their order does not count before they are asked for."""
+    return unordered(table.items) if isinstance(table, DictV) and is_unordered(table.items) else list(table.items)
 
 
 def elements(cap: Capture, view: ViewV) -> list[Value]:
@@ -221,18 +227,18 @@ def _next_object(cap: Capture, it: ObjectV) -> Value | None:
 def iterate(cap: Capture, value: Value) -> Iterator[Value]:
     """All elements, one after the other (a Python iterator over Values)."""
     row = kind(value).elements
-    yield from _rest(cap, get_iter(cap, value)) if row is None else row(cap, value)
+    yield from rest(cap, get_iter(cap, value)) if row is None else row(cap, value)
 
 
 def _of_array(cap: Capture, value: ArrayV) -> Iterable[Value]:
-    return arrays.unpack(cap, value) if ndarrays.is_jax_array(value) else _rest(cap, get_iter(cap, value))
+    return arrays.unpack(cap, value) if ndarrays.is_jax_array(value) else rest(cap, get_iter(cap, value))
 
 
 define(SequenceV, Kind(elements=lambda cap, v: list(items_of(cap, v))))
 define(ArrayV, Kind(elements=_of_array))
 
 
-def _rest(cap: Capture, it: Value) -> Iterator[Value]:
+def rest(cap: Capture, it: Value) -> Iterator[Value]:
     while True:
         cap.count(STEPS_AN_ITEM)
         item = advance(cap, it)
@@ -255,7 +261,7 @@ def listed(cap: Capture, value: Value) -> list[Value]:
         except Raised as raised:
             if not issubclass(type_of(raised.value), TypeError):
                 raise
-    return list(_rest(cap, it))
+    return list(rest(cap, it))
 
 
 # --- lazy combinations: kind → row(cap, stream) giving the next element or None
@@ -335,6 +341,8 @@ def _table(cap: Capture, it: StreamV) -> Value | None:
         it.state["index"] = -1
         kind = "Set" if isinstance(table, SetV) else "dictionary"
         raise Raised(Const(RuntimeError(f"{kind} changed size during iteration")))
+    if is_unordered(table.items) and "any order" not in it.state:
+        table.items.ask()
     it.state["index"] = index + 1 if index < len(keys) else -1
     if index == len(keys):
         return None

@@ -228,7 +228,14 @@ class Sortable:
 
 def sort_values(cap: Capture, items: list[Value], key: Value | None, reverse: Any) -> list[Value]:
     """`sorted`: CPython's own algorithm, so that comparisons happen in its order; it judges `reverse`."""
-    keys = [x if key is None or stands_for(key, None) else cap.call(key, [x]) for x in items]
+    return sort_by(cap, items, sort_keys(cap, items, key), reverse)
+
+
+def sort_keys(cap: Capture, items: list[Value], key: Value | None) -> list[Value]:
+    return [x if key is None or stands_for(key, None) else cap.call(key, [x]) for x in items]
+
+
+def sort_by(cap: Capture, items: list[Value], keys: list[Value], reverse: Any) -> list[Value]:
     try:
         real: list[Any] = [as_python(k) for k in keys]
     except NotConstant:

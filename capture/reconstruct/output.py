@@ -18,6 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 from bytecode import Bytecode, CompilerFlags, Instr
 
+from dynacomp.capture.base.attribute_order import unordered
+from dynacomp.capture.base.classes import own_dict
 from dynacomp.capture.base.literals import is_literal, is_single
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bytecode.code import argument_count
@@ -473,8 +475,9 @@ def _prepare_set(w: Writer, v: SetV) -> None:
 
 def _prepare_object(w: Writer, v: ObjectV) -> None:
     target = w.save(v)
-    for name in [n for n in v.attrs if n in v.written]:
-        value, hidden = v.attrs[name], hides_entry(v.cls, name)
+    gone = [n for n in own_dict(v.real) if n not in v.attrs]  # through `vars`
+    for name in [n for n in (*gone, *unordered(v.attrs)) if n in v.written]:
+        value, hidden = v.attrs.get(name, DELETED), hides_entry(v.cls, name)
         place = partial(w.e.op, "LOAD_FAST", target), partial(w.e.const, name)
         if value is DELETED or name in v.moved:
             w.replays.append(partial(w.act, runtime.delete_entry if hidden else runtime.delete_attribute, *place))
@@ -482,6 +485,9 @@ def _prepare_object(w: Writer, v: ObjectV) -> None:
             continue
         put = runtime.write_entry if hidden else setattr if v.initialising else runtime.write_attribute
         w.replays.append(partial(w.act, put, *place, partial(w.e.op, "LOAD_FAST", w.save(value))))
+    if v.arranged is not None:
+        w.replays.append(partial(w.act, runtime.arrange, partial(w.e.op, "LOAD_FAST", target),
+                                 partial(w.e.const, v.arranged)))
 
 
 def _load_cell(w: Writer, v: CellV) -> None:

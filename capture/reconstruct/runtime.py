@@ -407,6 +407,14 @@ def own_table(obj: Any) -> Any:
     return plain_base(obj).__getattribute__(obj, "__dict__")
 
 
+def arrange(obj: Any, names: tuple[str, ...]) -> None:
+    """Puts the attributes of an instance into this order, where they stand in another."""
+    table = own_table(obj)
+    if tuple(table) != names:
+        for name in names:
+            table[name] = table.pop(name)
+
+
 def write_entry(obj: Any, name: str, value: Any) -> None:
     """Into the instance's dictionary, past a descriptor of its class."""
     own_table(obj)[name] = value

@@ -44,7 +44,7 @@ def _as_it_was(cap: Capture, value: Value) -> bool:
 
 def _object(cap: Capture, v: ObjectV) -> bool:
     v.written = {n for n in v.written if not _same_attribute(cap, v, n)}
-    return not v.written
+    return not v.written and v.arranged is None
 
 
 def _set(cap: Capture, v: SetV) -> bool:

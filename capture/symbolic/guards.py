@@ -46,6 +46,7 @@ KINDS: dict[str, Callable[..., str]] = {
     "empty": lambda s: f"{s} is empty",
     "len": lambda s, n: f"len({s}) == {n}",
     "keys": lambda s, keys: f"list({s}) == [{_listed(keys)}]",
+    "names": lambda s, names: f"set({s}) == {{{_listed(names)}}}",
     "missing": lambda s, name: f"{name!r} not in vars({s})",
     "empty_slot": lambda s, member: f"{s}.{member.__name__} is not set",
     "has_key": lambda s, key: f"{key!r} in {s}",

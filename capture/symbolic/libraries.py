@@ -32,6 +32,7 @@ class Library:
     alone: bool = False  # much Python around few operations: called from Python, its frames are left to Python
     judges: bool = False  # tells a NumPy array from one of JAX, by its class, its dtype
     trees: bool = False  # looks at the leaves of what it is given, and calls none of it
+    named: bool = False  # its pytrees are taken apart by the names of their attributes, whatever the order of these
     enter: tuple[str, ...] = ()  # modules of a pure one that run user code for its effects, or keep state: entered
     asks: frozenset[tuple[str, str]] = frozenset()  # functions that ask who traces their caller: entered
     effects: Mapping[str, Collection[str]] = field(default_factory=dict)  # by module: called for what they change
@@ -74,7 +75,8 @@ _STEADY = ("dynacomp", "numpy", "scipy", "ml_dtypes", "opt_einsum", "absl", "typ
 _TREES = ("jax._src.tree", "jax._src.tree_util", "equinox._tree", "equinox._filters", "equinox._update")
 LIBRARIES = (
     JAX, FLAX, CHEX,
-    Library(name="equinox", pure=True, enter=("equinox.debug._max_traces", "equinox.debug._dce")),
+    Library(name="equinox", pure=True, named=True, enter=("equinox.debug._max_traces", "equinox.debug._dce")),
+    Library(name="flax.nnx", named=True),
     Library(name="flax.linen", pure=True, hosts=True, tokens=frozenset({"_id"})),
     *(Library(name=name, pure=True, hosts=True) for name in ("flax.core", "haiku")),
     *(Library(name=name, pure=True) for name in _PURE),
@@ -125,7 +127,7 @@ def register_library(name: str, *, pure: bool = False, steady: bool = False, hos
         raise ValueError("hosts, enter and effects say more of a library that is pure: pass pure=True")
     REGISTERED[name] = Library(name=name, pure=pure, steady=steady, hosts=hosts, enter=tuple(enter),
                                effects=dict(effects or {}))
-    for found in (rows_of, _is_pure, _is_host, is_steady_module):  # what was found out of modules by their names
+    for found in (rows_of, _is_pure, _is_host, is_named, is_steady_module):  # what was found out of modules by name
         found.cache_clear()
 
 
@@ -172,6 +174,12 @@ def is_steady_module(module: str | None) -> bool:
         return True
     return is_pure_module(module) or root in sys.stdlib_module_names and root != "__main__" or any(
         row.steady for row in rows_of(str(module)))
+
+
+@functools.cache
+def is_named(module: str) -> bool:
+    """Whether the order of the attributes of its objects is nobody's affair, where JAX takes them apart."""
+    return any(row.named for row in rows_of(module))
 
 
 def label(fn: Any) -> str:

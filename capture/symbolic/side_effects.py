@@ -11,6 +11,7 @@ import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from dynacomp.capture.base.attribute_order import is_arranged, is_unordered, unordered
 from dynacomp.capture.base.classes import has_dict, own_dict
 from dynacomp.capture.base.errors import Break, Restart, Unbuildable
 from dynacomp.capture.symbolic.libraries import is_pure_module
@@ -20,7 +21,7 @@ from dynacomp.capture.symbolic.undo_log import save
 from dynacomp.capture.values.computed import ArrayV
 from dynacomp.capture.values.containers import DictV, SetV
 from dynacomp.capture.values.kind import Kind, define, kind
-from dynacomp.capture.values.objects import DELETED, CellV, ObjectV
+from dynacomp.capture.values.objects import CellV, ObjectV
 from dynacomp.capture.values.questions import is_dict, is_function, is_lazy, is_object, is_value
 from dynacomp.capture.values.sources import belongs_to_call
 from dynacomp.capture.values.value import MutableV, Value, next_serial
@@ -61,7 +62,7 @@ def _changing_set(v: SetV) -> None:
 def _changing_dict(v: DictV) -> None:
     v.dirty = True
     if is_object(v.owner):
-        v.owner.written.update(v.items)
+        v.owner.written.update(unordered(v.items))
 
 
 define(MutableV, Kind(changing=_changing))
@@ -158,11 +159,18 @@ def write_global(cap: Capture, table: dict[str, Any], source: Any, name: str, va
 
 def _note_dict_changes(value: ObjectV) -> None:
     """What a program changed through `vars(obj)` counts as written (or deleted) attributes."""
-    if value.view is not None and value.view.dirty:
-        value.written.update(value.view.items)
-        for name in value.written - set(value.view.items):
-            value.attrs[name] = DELETED
-        value.moved = set(_out_of_place(own_dict(value.real), value.view.items))
+    view = value.view
+    if view is None or not view.dirty:
+        return
+    there = unordered(view.items)
+    value.written.update(there)
+    value.arranged = tuple(there) if is_arranged(view.items) else None
+    if value.arranged is not None:
+        value.moved = set()
+    elif is_unordered(view.items):  # what went and came back stands behind what did not go, however that stands
+        value.moved = view.items.gone & set(there)
+    else:
+        value.moved = set(_out_of_place(own_dict(value.real), there))
 
 
 def _out_of_place(before: Iterable[str], now: Iterable[str]) -> Iterator[str]:

@@ -32,6 +32,7 @@ class ObjectV(Value):
     attrs: dict[str, Any] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
     moved: set[str] = field(default_factory=set)  # deleted and set again: they come last in its dict
+    arranged: Any = None  # the names in their order, where all attributes were taken out of its dict and put in again
     payload: Any = None
     unread: Any = None  # gives an existing object its payload when something first asks for it
     ctor: tuple[Value, ...] = ()  # arguments that `cls.__new__` was given (exceptions, ...)

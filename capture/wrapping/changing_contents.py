@@ -24,7 +24,7 @@ from dynacomp.capture.values.containers import ListV
 from dynacomp.capture.values.questions import is_dict, is_list, is_value
 from dynacomp.capture.values.value import Lazy, Value
 
-GUARDS = ("len", "keys", "set")  # the kinds that hold for one content
+GUARDS = ("len", "keys", "names", "set")  # the kinds that hold for one content
 ATTRIBUTES = (S.DictOf, S.ThreadDict)
 
 

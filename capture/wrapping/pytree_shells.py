@@ -11,10 +11,14 @@ import operator
 import threading
 from typing import Any
 
+from jax._src.tree_util import _registry as REGISTRY  # how JAX takes objects apart
+
+from dynacomp.capture.base.attribute_order import unordered
 from dynacomp.capture.base.classes import entries, has_dict, module_name, mro, own_dict
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.host_functions import as_scalar
+from dynacomp.capture.symbolic.libraries import is_named, module_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.computed import LibraryV, NeedsConcrete
@@ -118,16 +122,19 @@ def _content(cap: Capture, payload: Value, memo: Memo) -> Any:
     return shell(cap, payload, memo)
 
 
-def attributes(cap: Capture, value: ObjectV) -> dict[str, Value]:
-    """Every instance attribute as a Value, in the order of the instance's dictionary; guarded to be all."""
+def attributes(cap: Capture, value: ObjectV, ordered: bool = True) -> dict[str, Value]:
+    """Every instance attribute as a Value, in the order of the instance's dictionary; guarded to be all, and to stand
+    in this order where that matters."""
     names = dict.fromkeys(own_dict(value.real))
     if value.source is not None and has_dict(value.cls):
         table = S.ThreadDict if issubclass(value.cls, threading.local) else S.DictOf
-        kind, what = ("len", len(names)) if _has_fields(value.cls) else ("keys", tuple(names))
-        cap.guards.add(kind, table(value.source), what)
+        free = all(type(n) is str for n in names) and (not ordered or len(names) < 2 or is_taken_by_name(value.cls))
+        cap.guards.add("names" if free else "keys", table(value.source), tuple(names))
+    if value.view is not None:
+        names = {}
     for name in value.moved:
         names.pop(name, None)
-    names.update(dict.fromkeys(value.attrs))
+    names.update(dict.fromkeys(unordered(value.attrs)))
     names.update(dict.fromkeys(_slots(value)))
     found: dict[str, Value] = {}
     for name in names:
@@ -137,10 +144,15 @@ def attributes(cap: Capture, value: ObjectV) -> dict[str, Value]:
     return found
 
 
-def _has_fields(cls: type) -> bool:
-    """Whether the order of its attributes is nobody's affair: Equinox's modules are made anew, in another order, by
-    each `jax.tree.unflatten`, and read by the names of their fields."""
-    return any(module_name(base).partition(".")[0] == "equinox" for base in mro(cls))
+def is_taken_by_name(cls: type) -> bool:
+    """Whether JAX is given the parts of these objects by the names of the attributes, whatever their order: by the
+    library that the class comes from, unless the program has written how."""
+    if not any(is_named(module_name(base)) for base in mro(cls)):
+        return False
+    row = REGISTRY.get(cls)
+    module = None if row is None else module_of(row.to_iter)
+    return (module is None or is_named(module)) and not any(
+        "flatten" in name for base in mro(cls) if not is_named(module_name(base)) for name in entries(base))
 
 
 def _slots(value: ObjectV) -> list[str]:

@@ -236,6 +236,19 @@ def test_len_of_anything_else_fails():
     assert not holds(("len", 0, 0), value=Loud())
 
 
+def test_names_in_any_order():
+    for names in ("ab", "ba"):
+        assert holds(("names", 0, ["a", "b"]), value=dict.fromkeys(names))
+    class Loudest(str):
+        __hash__ = str.__hash__
+
+        def __eq__(self, other):
+            raise AssertionError("a guard compares in the program's code")
+    for value in ({"a": 0}, {"a": 0, "c": 0}, {"a": 0, "b": 0, "c": 0}, {"a": 0, Loudest("b"): 0}, {"a": 0, 1: 0}, 5):
+        assert not holds(("names", 0, ["a", "b"]), value=value)
+    assert holds(("names", 0, []), value={})
+
+
 def test_keys_in_order():
     assert holds(("keys", 0, ["a", 1, None]), value={"a": 0, 1: 0, None: 0})
     assert not holds(("keys", 0, ["a", 1]), value={1: 0, "a": 0})
