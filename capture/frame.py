@@ -163,8 +163,8 @@ def learn_number(cap: Capture, needed: NeedsConcrete, lessons: Lessons) -> None:
         lessons.decided |= truths
         return
     found = needed.value.source.numbers()
-    counted = [s for s in found if s not in lessons.sized and may_be_size(cap, s)]
-    if type(needed.value.hint) is int and counted and not any(s in lessons.fixed for s in found):
+    counted = size_values.may_become(cap, needed.value)
+    if counted:
         lessons.sized.add(*counted)
     elif size_values.may_count(cap, needed.value):
         lessons.counts[repr(needed.value.source)] = True
@@ -186,12 +186,6 @@ def opened_for(cap: Capture, source: Any) -> set[Any]:
         return set()
     chosen = cap.numbers.opened.get(source.args[0], set()) if source.fn is select else set()
     return chosen.union(*(opened_for(cap, a) for a in source.args))
-
-
-def may_be_size(cap: Capture, source: S.Source) -> bool:
-    """Whether a changing number can be a symbolic size, or the negative of one."""
-    value = cap.numbers.changing.get(source)
-    return type(value) is int and value != 0
 
 
 def _exception_name(raised: Raised) -> str:

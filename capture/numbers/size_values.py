@@ -53,6 +53,16 @@ def of_int(cap: Capture, source: S.Source, value: int) -> Value:
     return of_expr(cap, -symbol(cap, S.Host("neg", (source,), operator.neg), -value, least=1))
 
 
+def may_become(cap: Capture, value: ScalarV) -> list[S.Source]:
+    """The changing Python ints that an int is made of and that the next attempt can have as symbolic sizes, or the
+    negatives of some: none where one of them must be a constant."""
+    found, lessons = value.source.numbers() if value.source else (), cap.lessons
+    if type(value.hint) is not int or any(s in lessons.fixed for s in found):
+        return []
+    known = cap.numbers.changing
+    return [s for s in found if s not in lessons.sized and type(known.get(s)) is int and known[s] != 0]
+
+
 def may_count(cap: Capture, value: ScalarV) -> bool:
     """Whether an int that Python computes in each call (`int(n * 0.5)`) can be a size that has a symbol of its own."""
     return isinstance(value.source, S.Host) and type(value.hint) is int and repr(value.source) not in cap.lessons.counts

@@ -387,7 +387,8 @@ def _fix_numbers(cap: Capture, fn: Any, step: int, nodes: list[Node]) -> None:
     what this one can't take, either."""
     spell_next(cap, fn, {s for s, n in cap.numbers.scalar_nodes.items() if seen_inside(cap, n) in nodes})
     enters = bool(cap.lessons.entered) and may_enter(cap, fn) and any(sizes_in(*(n.aval for n in nodes)))
-    for read_at, value in cap.numbers.scalar_reads:
+    sizes_first = sorted(cap.numbers.scalar_reads, key=lambda read: not size_values.may_become(cap, read[1]))
+    for read_at, value in sizes_first:
         if enters and value.source and all(isinstance(s, S.Dim) for s in value.source.numbers()):
             continue
         if read_at >= step or value.source and seen_inside(cap, cap.numbers.scalar_nodes[value.source]) in nodes:

@@ -220,3 +220,20 @@ def test_a_guard_gives_no_warning_that_the_program_gives(of):
                 fn(w, xb if i % 2 else xb * 4)
             heard[fn] += len(said)
     assert heard[f] == heard[compiled] > 0
+
+
+def test_an_array_of_a_closure_whose_length_changes_is_data():
+    """Four captures, two before the break and two after it, however many lengths follow."""
+    def f(w, xb):
+        def of(scale):
+            return jnp.exp(scale * (xb[:, None] - xb[None])).sum()
+        scale = float(w[0]) + 0.5
+        print(end="", flush=scale > 1e9)
+        return jax.value_and_grad(of)(scale)
+
+    compiled, caps = dynacomp.jit(f, backend="eager"), []
+    for w, xb in batches():
+        before = dynacomp.stats()["frames_captured"]
+        np.testing.assert_allclose(compiled(w, xb), f(w, xb), rtol=1e-6)
+        caps.append(dynacomp.stats()["frames_captured"] - before)
+    assert caps[0] and sum(caps) <= 4 and not any(caps[2:]) and not dynacomp.stats()["frames_eager"], caps

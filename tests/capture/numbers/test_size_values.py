@@ -116,3 +116,9 @@ def test_ints_that_python_computes_of_sizes_are_sizes_of_their_own(fn, transform
         assert all(jnp.array_equal(w, g) for w, g in zip(want, got))
     assert dynacomp.stats()["frames_captured"] == 2
     assert not dynacomp.stats()["breaks"]
+
+
+def test_an_int_that_becomes_a_size_beside_a_float_that_changes():
+    """`linspace` can't take a number of unknown value as its `num`: that is why it fails, and not the float."""
+    calls = [(jnp.ones(3), 1.0 + i / 8, 4 + i % 5) for i in range(10)]
+    compiled_like_plain(lambda x, stop, n: (x * stop, jnp.linspace(0, stop, n)), calls, 2)
