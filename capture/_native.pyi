@@ -5,9 +5,9 @@ in the cache with `add_entry`), `None` (run the frame and all that it calls as p
 (run this frame as plain Python, but capture what it calls).
 
 The kinds of guard steps; `dst` and `src` are register numbers, `name` an attribute's name.
-Values: ("local", dst, i) ("closure", dst, i) ("cell", dst, i) ("global", dst, name) ("builtin", dst, name)
+Values: ("local", dst, i) ("closure", dst, i) ("cell", dst, i) ("global", dst, name)
 ("const", dst, obj) ("attr", dst, src, name) ("slot", dst, src, member_descriptor) ("dict", dst, src)
-("item", dst, src, i) ("key", dst, src, key) ("type", dst, src) ("type_lookup", dst, src, name)
+("item", dst, src, i) ("key", dst, src, key) ("type", dst, src)
 ("get", dst, src, name). A value that is not there fails the guard.
 Checks: ("is_type", src, type) ("is", src, obj) ("is_not", src, obj) ("eq", src, const) ("len", src, n)
 ("keys", src, keys) ("missing", src, name) ("missing_key", src, key) ("missing_global", name)
@@ -16,7 +16,7 @@ str; NotImplemented among objs stands for "no such name",
 ("array", src, shape, dtype, weak_type | None, sharding | device | None, committed | None),
 ("ndarray", src, shape, dtype, c_contiguous | None), ("scalar", src, "int"|"float"|"bool"|"complex"),
 ("jax_config", jax_config_token()). None in a shape is any size.
-Sizes: ("dim", size, src, axis) ("int_size", size, src) ("len_size", size, src) and
+Sizes: ("dim", size, src, axis) ("int_size", size, src) and
 ("size_check", program), a postfix program such as (("size", 0), ("int", 3), "lt").
 """
 
@@ -105,8 +105,6 @@ def set_enabled(on: bool, /) -> bool: ...
 def enter() -> None: ...
 def leave() -> None: ...
 def run_watched(fn: Callable[[], Any], watcher: Callable[[Any], bool]) -> tuple[Any, bool]: ...
-def pause() -> None: ...
-def resume() -> None: ...
 def is_active() -> bool: ...
 def current() -> CompiledFunction[..., Any] | None: ...
 def run_eager(

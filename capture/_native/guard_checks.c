@@ -313,13 +313,6 @@ static int eval_len(Step *s, Run *run, const Call *call)
     return storage_length(run->regs[s->src]) == s->n;
 }
 
-static int eval_len_size(Step *s, Run *run, const Call *call)
-{
-    DC_UNUSED(call);
-    run->sizes[s->dst] = storage_length(run->regs[s->src]);
-    return run->sizes[s->dst] >= 0;
-}
-
 static int finish_keys(Step *s, Builder *b) { return finish_elements(s, true, b); }
 
 static bool ordered_keys_equal(PyObject *dict, PyObject *keys) /* an OrderedDict keeps its own order */
@@ -538,7 +531,6 @@ const StepKind dc_check_kinds[] = {
     {"tree", "so", eval_tree, NULL},
     {"set", "so", eval_set, finish_set},
     {"len", "sn", eval_len, finish_len},
-    {"len_size", "zs", eval_len_size, finish_len},
     {"keys", "so", eval_keys, finish_keys},
     {"names", "so", eval_names, finish_names},
     {"missing", "su", eval_missing, NULL},

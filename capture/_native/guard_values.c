@@ -90,11 +90,6 @@ static int eval_global(Step *s, Run *run, const Call *call)
     return put(s, run, named(call->func->func_globals, s));
 }
 
-static int eval_builtin(Step *s, Run *run, const Call *call)
-{
-    return put(s, run, named(call->func->func_builtins, s));
-}
-
 /* Classes and modules are referred to weakly: one that a function made or imported afresh dies with its last user. */
 static int finish_const(Step *s, Builder *b)
 {
@@ -256,13 +251,6 @@ static int eval_type(Step *s, Run *run, const Call *call)
     return put(s, run, Py_NewRef((PyObject *)Py_TYPE(run->regs[s->src])));
 }
 
-static int eval_type_lookup(Step *s, Run *run, const Call *call)
-{
-    DC_UNUSED(call);
-    PyObject *type = run->regs[s->src];
-    return PyType_Check(type) && put(s, run, quiet(_PyType_Lookup((PyTypeObject *)type, s->refs[0])));
-}
-
 /* The number or string inside an instance of a subclass of int, float, complex, str or bytes. */
 static PyObject *plain(PyObject *obj)
 {
@@ -409,7 +397,6 @@ const StepKind dc_value_kinds[] = {
     {"handled", "d", eval_handled, NULL},
     {"trace_ref", "d", eval_trace_ref, finish_trace_ref},
     {"global", "du", eval_global, NULL},
-    {"builtin", "du", eval_builtin, NULL},
     {"const", "do", eval_const, finish_const},
     {"weak_const", "do", eval_const, dc_finish_weakly},
     {"attr", "dsu", eval_attr, NULL},
@@ -422,7 +409,6 @@ const StepKind dc_value_kinds[] = {
     {"key", "dso", eval_key, finish_key},
     {"known_key", "dson", eval_known_key, dc_finish_weakly},
     {"type", "ds", eval_type, NULL},
-    {"type_lookup", "dsu", eval_type_lookup, NULL},
     {"get", "dsu", eval_get, finish_get},
     {NULL, NULL, NULL, NULL},
 };

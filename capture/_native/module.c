@@ -99,26 +99,6 @@ static PyObject *run_watched(PyObject *m, PyObject *const *args, Py_ssize_t narg
     return result ? Py_BuildValue("(NO)", result, heard) : NULL;
 }
 
-static PyObject *py_pause(PyObject *m, PyObject *unused)
-{
-    DC_UNUSED(m);
-    DC_UNUSED(unused);
-    dc_thread.paused++;
-    Py_RETURN_NONE;
-}
-
-static PyObject *py_resume(PyObject *m, PyObject *unused)
-{
-    DC_UNUSED(m);
-    DC_UNUSED(unused);
-    if (dc_thread.paused == 0) {
-        PyErr_SetString(PyExc_RuntimeError, "resume() without pause() in this thread");
-        return NULL;
-    }
-    dc_thread.paused--;
-    Py_RETURN_NONE;
-}
-
 static PyObject *is_active(PyObject *m, PyObject *unused)
 {
     DC_UNUSED(m);
@@ -337,8 +317,6 @@ static PyMethodDef methods[] = {
      "run_watched(fn, watcher) -> (result, was all heard)\n\nCalls fn with capture paused; watcher(function) -> bool "
      "is told of each function that starts meanwhile; False: no more of its code. Where the C stack was too deep to "
      "watch on, not all was heard."},
-    {"pause", py_pause, METH_NOARGS, "Frames of this thread run as plain Python until resume(); nests."},
-    {"resume", py_resume, METH_NOARGS, "Ends one pause()."},
     {"is_active", is_active, METH_NOARGS, "Would a frame that starts now in this thread be captured?"},
     {"current", py_current, METH_NOARGS, "The CompiledFunction that this thread runs by bytecode, or None."},
     {"run_eager", (PyCFunction)(void (*)(void))run_eager, METH_FASTCALL,

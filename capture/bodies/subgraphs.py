@@ -200,7 +200,7 @@ def called_in_line(cap: Capture) -> bool:
     """Whether the transformation that calls a Standin now (`grad`, `vmap`, `jvp`, ...) just runs it, on
     tracers of its own: then it does so in eager JAX, as often as here. One that traces a jaxpr keeps it."""
     trace = core.trace_ctx.trace
-    while trace is not None and trace not in cap.libraries.traces[-1:]:  # none while `_reach_rules` runs
+    while trace is not None and trace not in cap.libraries.traces[-1:]:  # none while `reach_rules` runs
         trace = None if isinstance(trace, DynamicJaxprTrace) else getattr(trace, "parent_trace", None)
     return trace is not None
 

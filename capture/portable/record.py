@@ -44,7 +44,7 @@ BY_IDENTITY = ("is_not", "const", "weak_const")
 PLACE = "place "
 ORDER = "the order of sets"
 VALUES = (*LOADS, "local", "closure", "cell", "global", "slot", "dict", "item", "get")  # that fill a register
-SIZES = ("dim", "int_size", "len_size")
+SIZES = ("dim", "int_size")
 TABLES = ("type_unchanged", "names_unchanged")
 INFO = ("guards", "origin", "shapes", "operations", "scalars", "contents", "steps", "conditional", "arguments")
 

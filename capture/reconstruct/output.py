@@ -424,6 +424,13 @@ def assemble(code: CodeType, body: list[Any], more: tuple[str, ...] = ()) -> Cod
     return bc.to_code()
 
 
+def _change(w: Writer, fn: Callable[..., None], v: Value, *more: int) -> None:
+    """After the Graph: `fn(object, content, *more)`, the content being what lies on the stack now."""
+    kept = w.e.store_temp("k")
+    loads = [partial(w.e.op, "LOAD_FAST", name) for name in (w.save(v), kept)]
+    w.replays.append(partial(w.act, fn, *loads, *[partial(w.e.const, n) for n in more]))
+
+
 def _prepare_list(w: Writer, v: ListV) -> None:
     replay: Callable[..., None]
     place: tuple[int, ...] = ()
@@ -436,10 +443,7 @@ def _prepare_list(w: Writer, v: ListV) -> None:
     else:
         replay, items = runtime.replace_deque if v.changes else runtime.set_items, v.items
     w.e.tuple(items) if not any(map(is_run, items)) else load_parts(w.e, items)
-    kept = w.e.store_temp("k")
-    target = w.save(v)
-    w.replays.append(lambda: w.act(replay, lambda: w.e.op("LOAD_FAST", target), lambda: w.e.op("LOAD_FAST", kept),
-                                   *[partial(w.e.const, n) for n in place]))
+    _change(w, replay, v, *place)
 
 
 def _prepare_dict(w: Writer, v: DictV) -> None:
@@ -448,10 +452,7 @@ def _prepare_dict(w: Writer, v: DictV) -> None:
         _update_dict(w, v, *change)
         return
     load_table(w.e, v.items)
-    kept = w.e.store_temp("k")
-    target = w.save(v)
-    w.replays.append(lambda: w.act(runtime.replace_dict, lambda: w.e.op("LOAD_FAST", target),
-                                   lambda: w.e.op("LOAD_FAST", kept)))
+    _change(w, runtime.replace_dict, v)
 
 
 def _update_dict(w: Writer, v: DictV, gone: list[Any], stored: list[Any]) -> None:
@@ -459,18 +460,12 @@ def _update_dict(w: Writer, v: DictV, gone: list[Any], stored: list[Any]) -> Non
     load_keys(w.e, stored)
     w.e.tuple([v.items[k] for k in stored])
     w.e.op("BUILD_TUPLE", 3)
-    kept = w.e.store_temp("k")
-    target = w.save(v)
-    w.replays.append(lambda: w.act(runtime.update_dict, lambda: w.e.op("LOAD_FAST", target),
-                                   lambda: w.e.op("LOAD_FAST", kept)))
+    _change(w, runtime.update_dict, v)
 
 
 def _prepare_set(w: Writer, v: SetV) -> None:
     load_elements(w.e, v.items)
-    kept = w.e.store_temp("k")
-    target = w.save(v)
-    w.replays.append(lambda: w.act(runtime.replace_set, lambda: w.e.op("LOAD_FAST", target),
-                                   lambda: w.e.op("LOAD_FAST", kept)))
+    _change(w, runtime.replace_set, v)
 
 
 def _prepare_object(w: Writer, v: ObjectV) -> None:

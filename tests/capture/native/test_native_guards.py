@@ -70,19 +70,16 @@ def test_values_come_from_where_they_live():
     assert last([("local", 0, 1)], 10, 20) == 20
     assert last([("closure", 0, 0)], fn=closure_over(7)) == 7
     assert last([("global", 0, "GLOBAL")], fn=lambda: GLOBAL) is GLOBAL
-    assert last([("builtin", 0, "len")]) is len
     assert last([("const", 0, builtins), ("attr", 1, 0, "max")]) is max
     assert last([("local", 0, 0), ("item", 1, 0, -1)], [1, 2, 3]) == 3
     assert last([("local", 0, 0), ("key", 1, 0, ("k", 1))], {("k", 1): "v"}) == "v"
     assert last([("local", 0, 0), ("key", 1, 0, "k")], LoudDict(k="v")) == "v"
     assert last([("local", 0, 0), ("type", 1, 0)], 1.5) is float
-    assert last([("local", 0, 0), ("type_lookup", 1, 0, "computed")], Plain) is Plain.computed
 
 
 @pytest.mark.parametrize("steps, fn", [
     ([("local", 0, 3)], None),
     ([("global", 0, "no_such_name")], None),
-    ([("builtin", 0, "no_such_name")], None),
     ([("closure", 0, 0)], None),
     ([("closure", 0, 0)], empty_cell()),
     ([("local", 0, 0), ("item", 1, 0, 9)], None),
@@ -371,11 +368,6 @@ def test_size_programs(program, sizes, answer):
 def test_bad_size_programs_are_refused(program):
     with pytest.raises((ValueError, TypeError)):
         native.GuardProgram([("size_check", program)])
-
-
-def test_len_size():
-    assert holds(("len_size", 0, 0), ("size_check", (("size", 0), ("int", 2), "eq")), value=[1, 2])
-    assert not holds(("len_size", 0, 0), value=3)
 
 
 def test_scalars_of_any_value():

@@ -145,20 +145,16 @@ def test_skip_marks():
     assert native.counters()["skipped"] == 4  # the two calls, and `__exit__` twice
 
 
-def test_pause_resume_and_run_eager():
+def test_run_eager():
     with active(record := Recorder()):
-        native.pause()
-        caller(1)
-        native.resume()
         assert native.run_eager(caller, (1,)) == 3 and native.run_eager(double, (2,), {"y": 5}) == 10
         assert native.is_active()
     assert record.seen == []
     with pytest.raises(ZeroDivisionError), active(record):
         native.run_eager(divmod, (1, 0))
     assert not native.is_active() and record.seen == []
-    for unbalanced in (native.resume, native.leave):
-        with pytest.raises(RuntimeError):
-            unbalanced()
+    with pytest.raises(RuntimeError):
+        native.leave()
 
 
 def test_disabled_by_stance():

@@ -44,13 +44,13 @@ def swallow(call, *args, **kwargs):
 def guards_hit_and_miss(thing):
     cell = thing
     steps = [("local", 0, 0), ("type", 1, 0), ("attr", 2, 0, "x"), ("dict", 3, 0), ("key", 4, 3, "x"),
-             ("item", 5, 4, 0), ("closure", 6, 0), ("global", 7, "Thing"), ("builtin", 8, "len"),
-             ("const", 9, thing), ("type_lookup", 10, 7, "method"), ("get", 11, 10, "__code__"),
+             ("item", 5, 4, 0), ("closure", 6, 0), ("global", 7, "Thing"), ("const", 8, 3),
+             ("const", 9, thing), ("const", 10, Thing.method), ("get", 11, 10, "__code__"),
              ("is_type", 0, Thing), ("is", 0, thing), ("eq", 4, (1.5, frozenset({"a"}), np.float32(2))),
              ("keys", 3, ("x",)), ("len", 3, 1), ("missing", 0, "y"), ("missing_key", 3, "y"),
              ("missing_global", "nope"), ("type_unchanged", 7, ("method",), (Thing.method,)),
              ("names_unchanged", 3, ("y",), (NotImplemented,)),
-             ("len_size", 0, 4), ("size_check", (("size", 0), ("int", 3), "eq"))]
+             ("int_size", 0, 8), ("size_check", (("size", 0), ("int", 3), "eq"))]
     guards = native.GuardProgram(steps)
     user = lambda: cell
     thing.x = (1.5, frozenset({"a"}), np.float32(2))

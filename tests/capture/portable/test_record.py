@@ -67,13 +67,13 @@ def test_registers_are_filled_once(monkeypatch):
     made = []
     monkeypatch.setattr(record, "GuardProgram", lambda steps: made.append(len(steps)) or GuardProgram(steps))
     items = [str(k) for k in range(50)]
-    call = Call(code, code.__code__, (items,))
-    call.steps += [("local", 0, 0), ("len_size", 0, 0)]
-    for k, item in enumerate(items, 1):
-        call.steps += [("item", k, 0, k - 1), ("size_check", (("size", 0), ("int", 50), "eq"))]
+    call = Call(code, code.__code__, (items, 50))
+    call.steps += [("local", 0, 0), ("local", 1, 1), ("int_size", 0, 1)]
+    for k, item in enumerate(items, 2):
+        call.steps += [("item", k, 0, k - 2), ("size_check", (("size", 0), ("int", 50), "eq"))]
         assert call.register(k) is item
-    assert call.register(0) is items and len(made) == 50 and max(made) <= 5
-    call.steps.append(("eq", 50, "another"))
+    assert call.register(0) is items and len(made) == 50 and max(made) <= 7
+    call.steps.append(("eq", 51, "another"))
     with pytest.raises(Changed):
-        call.steps.append(("item", 51, 0, 0))
-        call.register(51)
+        call.steps.append(("item", 52, 0, 0))
+        call.register(52)
