@@ -30,7 +30,7 @@ from dynacomp.capture.kinds import attrs, grown_lists, stores
 from dynacomp.capture.kinds.containers import length
 from dynacomp.capture.kinds.exceptions import handled
 from dynacomp.capture.kinds.iteration import iterate, listed
-from dynacomp.capture.kinds.keys import hash_value, members_of, pairs
+from dynacomp.capture.kinds.keys import hash_value, members_of, own_order, pairs
 from dynacomp.capture.kinds.text import text
 from dynacomp.capture.kinds.whole_loops import looped
 from dynacomp.capture.numbers import size_values
@@ -262,7 +262,7 @@ def _set_of(kind: type) -> Any:
     def make(cap: Capture, xs: Value = TupleV([])) -> Value:
         if kind is frozenset and isinstance(xs, SetV) and xs.cls is frozenset and xs.holder is None:
             return xs
-        return SetV(set(members_of(cap, xs)), kind)
+        return SetV(set(members_of(cap, xs)), kind, is_own=own_order(cap))
     return make
 
 

@@ -11,7 +11,7 @@ import contextlib
 import sys
 import types
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.hashes import note_hashes
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.numbers import size_values
+from dynacomp.capture.symbolic.libraries import steady_library
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.undo_log import Watch
 from dynacomp.capture.values import sources as S
@@ -230,6 +231,17 @@ def members_of(cap: Capture, other: Value) -> Any:
     """The same for who does not ask for their order."""
     row = kind(other).members
     return elements_of(cap, other) if row is None else row(other)
+
+
+def own_order(cap: Capture) -> Callable[[], bool] | None:
+    """For a set that is made now: whether the library that makes it is what runs, which gives the same in every
+    process. So it rests on no order that is another there; None where nobody promises that."""
+    home = _running(cap)
+    return None if not home else lambda: _running(cap) == home
+
+
+def _running(cap: Capture) -> str:
+    return "" if cap.current is None else steady_library(str(cap.current.globals.get("__name__")))
 
 
 define(SetV, Kind(members=lambda v: v.members))

@@ -16,6 +16,7 @@ import numpy as np
 from dynacomp.capture.arithmetic import later
 from dynacomp.capture.arithmetic.operators import CONTAINER_OPS, fold, subscript
 from dynacomp.capture.base.errors import Break
+from dynacomp.capture.base.hashes import note_order
 from dynacomp.capture.kinds.iteration import elements, key_value
 from dynacomp.capture.numbers import host_functions, size_values
 from dynacomp.capture.symbolic.machine import Capture
@@ -128,7 +129,8 @@ def _tuple(cap: Capture, x: TupleV, name: str, inside: list[Any]) -> str:
 
 
 def _set(cap: Capture, x: SetV, name: str, inside: list[Any]) -> str:
-    parts = [represent(cap, key_value(cap, k), inside) for k in x.items]
+    note_order(x.members)  # which a text shows, whoever asks for it
+    parts = [represent(cap, key_value(cap, k), inside) for k in x.members]
     bare = f"{{{', '.join(parts)}}}" if parts else ""
     return bare if name == "set" and parts else f"{name}({bare})"
 

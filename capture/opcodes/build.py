@@ -37,7 +37,7 @@ def _build_list(cap: Capture, f: Frame, i: Instruction) -> None:
 
 @opcode("BUILD_SET")
 def _build_set(cap: Capture, f: Frame, i: Instruction) -> None:
-    f.push(SetV({keys.hashable(cap, x) for x in f.popn(i.arg)}))
+    f.push(SetV({keys.hashable(cap, x) for x in f.popn(i.arg)}, is_own=keys.own_order(cap)))
 
 
 @opcode("BUILD_MAP")
@@ -76,7 +76,7 @@ def _list_append(cap: Capture, f: Frame, i: Instruction) -> None:
 def _set_add(cap: Capture, f: Frame, i: Instruction) -> None:
     item = f.pop()
     target = _target(cap, f, i)
-    target.items.add(keys.hashable(cap, item))
+    target.members.add(keys.hashable(cap, item))
 
 
 @opcode("MAP_ADD")

@@ -177,6 +177,12 @@ def is_steady_module(module: str | None) -> bool:
 
 
 @functools.cache
+def steady_library(module: str) -> str:
+    """The library of a module that gives the same for the same arguments, in every process; "" of others."""
+    return next((row.name for row in LIBRARIES if row.steady and _contains(row.name, module)), "")
+
+
+@functools.cache
 def is_named(module: str) -> bool:
     """Whether the order of the attributes of its objects is nobody's affair, where JAX takes them apart."""
     return any(row.named for row in rows_of(module))

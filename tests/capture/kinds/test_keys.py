@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import pytest
 
 import dynacomp
+from dynacomp.capture.base.hashes import HASHED
 from tests.capture.program_kit import check_one_graph, outcome
 
 X = jnp.arange(3.0)
@@ -109,3 +110,35 @@ def test_a_key_that_the_program_drops_is_let_go():
     del key
     gc.collect()
     assert alive() is None and table == {}
+
+
+LIBRARYS = """
+def listed(kinds, show=False):
+    found = {kind for kind in kinds}
+    return str(found) if show else [k for k in found if k in found]
+
+def made(kinds):
+    return set(kinds)
+
+def gone_through(kinds):
+    return [k for k in kinds]
+"""
+
+
+@pytest.mark.parametrize(("name", "use", "rests"), [
+    ("flax.of_the_test", lambda lib, x: (lib["listed"]((Plain, Point)), x), False),
+    ("flax.of_the_test", lambda lib, x: (lib["listed"]("ab"), x), False),
+    ("flax.of_the_test", lambda lib, x: (list(lib["made"]((Plain, Point))), x), True),
+    ("flax.of_the_test", lambda lib, x: (lib["gone_through"]({Plain, Point}), x), True),
+    ("flax.of_the_test", lambda lib, x: (lib["listed"]((Plain, Point), show=True), x), True),
+    ("of_the_test", lambda lib, x: (lib["listed"]((Plain, Point)), x), True),
+    ("json.of_the_test", lambda lib, x: (lib["listed"]((Plain, Point)), x), True)])
+def test_what_rests_on_the_order_of_a_set(name, use, rests):
+    """Not what a library makes of one of its own, which gives the same in every process."""
+    library = {"__name__": name}
+    exec(LIBRARYS, library)
+    dynacomp.reset()
+    compiled, before = dynacomp.jit(use, backend="eager"), list(HASHED)
+    for i in range(3):
+        assert repr(compiled(library, X + i)) == repr(use(library, X + i))
+    assert (HASHED != before) == rests and dynacomp.stats()["frames_captured"] == 1

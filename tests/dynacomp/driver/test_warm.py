@@ -396,6 +396,26 @@ def test_sets_ordered_by_addresses_are_never_kept(monkeypatch):
     assert called(over_classes, X)[1] == called(over_classes, X)[1] == CAPTURED
 
 
+@pytest.mark.slow
+def test_sets_that_flax_makes_and_goes_through_itself_are_every_process_s():
+    """A scan of Flax NNX gathers its axes, which are classes, in a set."""
+    nnx = pytest.importorskip("flax.nnx")
+
+    def loss(net, x):
+        return (net(x) ** 2).mean()
+
+    def step(net, x):
+        found, grads = nnx.value_and_grad(loss)(net, x)
+        nnx.update(net, jax.tree.map(lambda p, g: p - 0.1 * g, nnx.state(net, nnx.Param), grads))
+        return found
+
+    ours, plain = (nnx.RNN(nnx.GRUCell(3, 3, rngs=nnx.Rngs(0))) for _ in range(2))
+    for counts in (CAPTURED, RECALLED):
+        found, counted = called(step, ours, X[None])
+        assert counted == counts
+        same(found, step(plain, X[None]))
+
+
 class Shape(abc.ABC):  # noqa: B024
     """An abstract base class of the program."""
 
@@ -425,7 +445,7 @@ def test_what_is_registered_with_abstract_base_classes_is_asked_again(before, mo
     for registers, counts in ((before, CAPTURED), (before, RECALLED), (not before, CAPTURED)):
         found, counted = process(registers)
         same(found, expected[registers])
-        assert counted == counts
+        assert counted == counts, dynacomp.stats()
 
 
 class Keeps(Square):
