@@ -39,7 +39,7 @@ from dynacomp.capture.values.computed import ArrayV, NumberV
 from dynacomp.capture.values.constant import Const, is_const
 from dynacomp.capture.values.iterators import CountIterV
 from dynacomp.capture.values.kind import Kind, define, kind
-from dynacomp.capture.values.questions import is_graph_number, is_number, is_scalar
+from dynacomp.capture.values.questions import is_graph_number, is_number, is_scalar, is_size
 from dynacomp.capture.values.value import Value, now, type_of
 from dynacomp.capture.wrapping.ndarrays import is_jax_array
 
@@ -120,7 +120,7 @@ def binary(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
     if name in COMPARISONS or any(v.series is not None for v in of_class(NumberV, (a, b))):
         a, b = as_scalar(cap, a), as_scalar(cap, b)
     if not (_is_operand(a) and _is_operand(b)):
-        return None
+        return later.arithmetic(cap, op, a, b) if is_size(a) or is_size(b) else None
     series = _each_round(op, a, b)
     if series is not None and (type(series.now) is float or is_rounded(a) or is_rounded(b)):
         return series.loop.number(series.expr, series.now)  # type: ignore[no-any-return]

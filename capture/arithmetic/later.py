@@ -33,6 +33,7 @@ from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.numpy_errors import raising
 from dynacomp.capture.bodies.placement import home
 from dynacomp.capture.graph.avals import ARRAY_TYPE, is_numpy_dtype
+from dynacomp.capture.numbers import size_values
 from dynacomp.capture.reconstruct.emit import Emitter
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.tracing.lowered_args import lower_arg
@@ -42,7 +43,7 @@ from dynacomp.capture.values.computed import ArrayV, NumberV, ScalarV, SizeV
 from dynacomp.capture.values.constant import Const, holds, is_const
 from dynacomp.capture.values.containers import ListV, SequenceV, SliceV, TupleV
 from dynacomp.capture.values.kind import Kind, define, kind
-from dynacomp.capture.values.questions import is_graph_array
+from dynacomp.capture.values.questions import is_graph_array, is_size
 from dynacomp.capture.values.standing import LaterV
 from dynacomp.capture.values.value import Value, as_python, children, now, type_of
 from dynacomp.capture.wrapping import ndarrays
@@ -170,9 +171,11 @@ def call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value]) -> 
 
 
 def arithmetic(cap: Capture, op: Any, a: Value, b: Value) -> LaterV | None:
-    """`a op b` of Python's numbers, one of them a float: the result is one, whatever they are."""
+    """`a op b` of Python's numbers, one of them a float: the result is one, whatever they are. Sizes change with the
+    call; one that may be 0 divides nothing here."""
     kinds = type_of(a), type_of(b)
-    divided = op in (operator.truediv, operator.itruediv) and is_const(b) and bool(b.value)
+    divided = op in (operator.truediv, operator.itruediv) and (
+        is_const(b) and bool(b.value) or is_size(b) and size_values.is_positive(size_values.expr_of(b)))
     if not (op in FLOAT or divided) or float not in kinds or not all(k in (int, float, bool) for k in kinds):
         return None
     return made(cap, op, a, b)

@@ -392,6 +392,8 @@ def _fix_numbers(cap: Capture, fn: Any, step: int, nodes: list[Node]) -> None:
         if enters and value.source and all(isinstance(s, S.Dim) for s in value.source.numbers()):
             continue
         if read_at >= step or value.source and seen_inside(cap, cap.numbers.scalar_nodes[value.source]) in nodes:
+            if not size_values.may_become(cap, value):
+                enter_others(cap, fn)
             raise NeedsConcrete(value)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dynacomp
+from tests.capture.numbers.test_host_functions import compiled_like_plain
 from tests.capture.program_kit import check_one_graph, outcome
 
 X = jnp.arange(6.0) * 0.7 - 1
@@ -129,3 +130,39 @@ def test_in_a_branch_that_an_array_decides():
     compiled = dynacomp.jit(program, backend="eager")
     for x in (X, X + 10, X):
         assert repr(compiled(x)) == repr(program(x))
+
+
+class Mean:
+    def __init__(self):
+        self.total, self.count = 0.0, 0
+
+    def update(self, value, n):
+        self.total += float(value) * n
+        self.count += n
+
+
+def means(x):
+    m = Mean()
+    m.update(x.mean(), len(x))
+    m.update(x.max(), x.shape[0] - 1)
+    last = x[-1].item()
+    return m.total / m.count, m.count, len(x) - last, f"{last * x.size:.4f}"
+
+
+def test_floats_of_arrays_with_sizes():
+    """A mean over batches of any length is two entries, not one a length."""
+    compiled_like_plain(means, [(X[:n] * n,) for n in (4, 5, 6, 3, 5, 2, 4, 6)], 3)
+
+
+def by_what_may_be_none(x):
+    try:
+        return float(x.sum()) / (len(x) - 4)
+    except ZeroDivisionError as error:
+        return str(error)
+
+
+def test_sizes_that_may_be_0_divide_as_in_python():
+    compiled = dynacomp.jit(by_what_may_be_none, backend="eager")
+    for n in (5, 6, 4, 3, 4, 2, 5):
+        assert compiled(X[:n]) == by_what_may_be_none(X[:n])
+    assert not dynacomp.stats()["frames_eager"]

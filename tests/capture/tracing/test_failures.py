@@ -37,3 +37,18 @@ def test_a_call_without_arrays_may_fail_inside_a_transformed_function():
     for _ in range(3):
         np.testing.assert_allclose(compiled(x), jax.grad(loss)(x), rtol=1e-6)
     assert dynacomp.stats()["frames_captured"] == 1
+
+
+def test_a_function_that_looks_at_a_number_is_entered_before_that_is_a_constant():
+    """Optax asks `peak_value == 0.0`: one entry for all rates above that, not one a rate."""
+    optax = pytest.importorskip("optax")
+
+    def f(x, rate):
+        return x * optax.warmup_cosine_decay_schedule(0.0, rate, 3, 20)(5)
+
+    compiled, caps = dynacomp.jit(f, backend="eager"), []
+    for rate in (0.1, 0.2, 0.3, 0.0, 0.4, 0.05, 0.6):
+        before = dynacomp.stats()["frames_captured"]
+        np.testing.assert_allclose(compiled(jnp.arange(3.0), rate), f(jnp.arange(3.0), rate), rtol=1e-6)
+        caps.append(dynacomp.stats()["frames_captured"] - before)
+    assert caps[0] and sum(caps) <= 3 and not any(caps[4:]) and not dynacomp.stats()["breaks"], caps
