@@ -12,6 +12,7 @@
                      attributes, `__new__`, `__init__`
     c_objects        Objects of classes in C that the captured code makes of constants:
                      generators of random numbers, byte arrays, text streams, locks
+    prints           `print`: to a stream of the captured code's own, or once the Graph has run
     user_rules       Rules that users give for callees: one node, a constant, or another
                      function in its place
     sys_modules      `sys.modules`: a dict to which every import adds

@@ -20,7 +20,6 @@ import copy
 import hashlib
 import io
 import random
-import sys
 import threading
 import types
 from collections.abc import Callable
@@ -36,20 +35,19 @@ from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.calls.calls import BUILTIN_METHODS, BUILTINS
 from dynacomp.capture.calls.instances import instantiate
 from dynacomp.capture.kinds.attrs import CYTHON
-from dynacomp.capture.kinds.text import text
 from dynacomp.capture.reconstruct.emit import Emitter
 from dynacomp.capture.reconstruct.runtime import Kept
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.callables import BuiltinMethodV
-from dynacomp.capture.values.constant import Const, is_known_literal, stands_for
+from dynacomp.capture.values.constant import Const, is_known_literal
 from dynacomp.capture.values.containers import ListV
 from dynacomp.capture.values.iterators import StreamV
 from dynacomp.capture.values.kind import Kind, define
 from dynacomp.capture.values.questions import is_list, is_opaque, is_size
 from dynacomp.capture.values.standing import PrivateV
-from dynacomp.capture.values.value import Value, as_python
+from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping import ndarrays
 from dynacomp.capture.wrapping.builder import remember, wrap
 from dynacomp.capture.wrapping.class_attrs import MISSING, lookup
@@ -125,7 +123,7 @@ def _maker(fn: Any, kind: ClassInC) -> Any:
     return make
 
 
-def _is_private(value: Any) -> TypeGuard[PrivateV]:
+def is_private(value: Any) -> TypeGuard[PrivateV]:
     """Whether `value` stands for an object in C of which the capture has its own."""
     return isinstance(value, PrivateV)
 
@@ -142,7 +140,7 @@ def call_method(cap: Capture, value: PrivateV, name: str, args: list[Value], kwa
         raise Break("leaves", f"{name} of a {cls.__qualname__}")
     if name == "__iter__" and cls in INDEXED:
         return StreamV("getitem", [value], state={"index": 0})
-    if any(v.serial < body.serial for v in (value, *args) for body in cap.bodies if _is_private(v)):
+    if any(v.serial < body.serial for v in (value, *args) for body in cap.bodies if is_private(v)):
         raise Break("effect_in_body", f"a {cls.__name__} that is older than the code which may not run")
     if name == "shuffle" and len(args) == 1 and is_list(args[0]) and args[0].cls is list and not kwargs:
         return _shuffle(cap, obj, args[0])
@@ -157,7 +155,7 @@ def call_method(cap: Capture, value: PrivateV, name: str, args: list[Value], kwa
 def _row(name: str, raw: Any = None) -> Any:
     """The row of a method, bound or not."""
     def call(cap: Capture, *args: Value, **kwargs: Value) -> Value:
-        if not (args and _is_private(args[0])):
+        if not (args and is_private(args[0])):
             raise Break("call", f"{name} of an object in C")
         return call_method(cap, args[0], name, list(args[1:]), kwargs, raw)
     return call
@@ -175,9 +173,9 @@ def _shuffle(cap: Capture, generator: Any, items: ListV) -> Value:
 def _given(cap: Capture, args: Any, kwargs: dict[str, Value], what: str) -> tuple[list[Any], dict[str, Any]]:
     """The arguments as Python objects; Break where one is not known."""
     for value in (*args, *kwargs.values()):
-        if is_size(value) or not (_is_private(value) or ndarrays.known(cap, value)):
+        if is_size(value) or not (is_private(value) or ndarrays.known(cap, value)):
             raise Break("leaves", f"{what} of values that only exist at run time")
-    found = [v.obj if _is_private(v) else ndarrays.plain(cap, v) for v in (*args, *kwargs.values())]
+    found = [v.obj if is_private(v) else ndarrays.plain(cap, v) for v in (*args, *kwargs.values())]
     return found[:len(args)], dict(zip(kwargs, found[len(args):]))
 
 
@@ -190,7 +188,7 @@ def _run(cap: Capture, compute: Callable[[], Any], values: Any, given: Any) -> V
         raise Break("store", "a method of an object in C that changes a list")
     result = found[0]
     for value in values:
-        if _is_private(value) and value.obj is result:
+        if is_private(value) and value.obj is result:
             return value
     if type(result) in INDEXED and len(result) > ndarrays.MAX_BYTES:
         raise Break("leaves", f"a {type(result).__name__} of {len(result)} elements")
@@ -234,7 +232,7 @@ def copied(cap: Capture, value: PrivateV, deep: bool) -> Value:
 
 def _seed(cap: Capture, generator: Value, *args: Value, **kwargs: Value) -> Value:
     """`generator.seed(...)`."""
-    if _is_private(generator) and all(map(is_known_literal, (*args, *kwargs.values()))):
+    if is_private(generator) and all(map(is_known_literal, (*args, *kwargs.values()))):
         return call_method(cap, generator, "seed", list(args), kwargs)
     if not (is_opaque(generator) and type(generator.obj) in SEEDED and generator.source is not None):
         raise Break("call", "seed of an object in C")
@@ -281,32 +279,16 @@ def _emit(e: Emitter, v: PrivateV) -> None:
 
 
 def _bytes(cap: Capture, *args: Value, **kwargs: Value) -> Value:
-    if len(args) == 1 and _is_private(args[0]) and args[0].cls in INDEXED:
+    if len(args) == 1 and is_private(args[0]) and args[0].cls in INDEXED:
         return Const(bytes(args[0].obj))
     return instantiate(cap, bytes, list(args), kwargs)
 
 
 def _joined(cap: Capture, a: Const, b: Value) -> Any:
     """`b"ab" + bytearray(b"c")`."""
-    if type(a.value) is bytes and _is_private(b) and b.cls is bytearray:
+    if type(a.value) is bytes and is_private(b) and b.cls is bytearray:
         return Const(a.value + bytes(b.obj))
     return NotImplemented
-
-
-def _print(cap: Capture, *args: Value, sep: Value = Const(None), end: Value = Const(None), file: Value = Const(None),
-           flush: Value = Const(False)) -> Value:
-    """`print` to a text stream that the captured code has made, or has put in the place of `sys.stdout`; any other
-    is seen outside."""
-    if stands_for(file, None):
-        file = cap.effects.globals.get((id(vars(sys)), "stdout"), (None, None, file))[2]
-    between, last = as_python(sep), as_python(end)
-    if not (_is_private(file) and file.cls is io.StringIO and all(
-            type(x) in (str, type(None)) for x in (between, last))):
-        raise Break("effect", "print()")
-    parts = [as_python(text(cap, x, str)) for x in args]
-    said = (" " if between is None else between).join(parts) + ("\n" if last is None else last)
-    call_method(cap, file, "write", [Const(said)], {})
-    return Const(None)
 
 
 def _refused(*_: Any) -> Any:
@@ -321,6 +303,6 @@ for _cls, _kind in CLASSES.items():
                      if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType, CYTHON))})
 BUILTINS[np.random.RandomState.seed] = _seed
 BUILTINS[np.random.seed] = _seed_numpys
-BUILTINS[bytes], BUILTINS[print] = _bytes, _print
+BUILTINS[bytes] = _bytes
 CONTAINER_OPS["add", Const] = _joined
 define(PrivateV, Kind(getattr=attribute, emit=_emit, call=_refused, next=_refused, argument=_refused))

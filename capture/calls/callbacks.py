@@ -44,8 +44,8 @@ def pure_callback(cap: Capture, *args: Value, **kwargs: Value) -> Value:
     function = real_function(args[0]) if args else None
     if function is None:
         return library_call(cap, jax.pure_callback, list(args), kwargs)
-    if changed_outside(cap):
-        raise Break("effect", "a callback that may read what has changed")
+    if changed_outside(cap) or cap.effects.calls:
+        raise Break("effect", "a callback that may read, or be heard before, what the program has done")
     return library_call(cap, calling(function), list(args[1:]), kwargs)
 
 

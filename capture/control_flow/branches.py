@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -28,9 +28,12 @@ from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.bodies.placement import has_value
 from dynacomp.capture.bodies.subgraphs import Body, localise
 from dynacomp.capture.bytecode.control_flow_graph import EXIT, live, meeting_place
+from dynacomp.capture.control_flow.hoisting import hoisted, may_hoist
 from dynacomp.capture.control_flow.merge import Differs, Join, Slot
 from dynacomp.capture.graph.graph import Closure, Graph, Node
+from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.symbolic import undo_log
+from dynacomp.capture.symbolic.effects import Effect, Real
 from dynacomp.capture.symbolic.machine import Capture, Frame, step
 from dynacomp.capture.tracing.trace_call import emit_node
 from dynacomp.capture.values.computed import NumberV, ScalarV
@@ -54,11 +57,12 @@ class Start:
 
 @dataclass(eq=False)
 class Side:
-    """One way through the code, run to its end; `changes`: older objects as they are there."""
+    """One way through the code, run to its end; `changes`: older objects as they are there; `said`: what it prints."""
 
     body: Body
     frame: Frame
     changes: dict[Value, undo_log.State]
+    said: list[Effect] = field(default_factory=list)
 
     @property
     def place(self) -> int:
@@ -110,7 +114,7 @@ def decide(cap: Capture, frame: Frame, condition: NumberV, yes: Start, no: Start
     `frame.result` or `frame.fork`. Raises OneSide, Differs (Break, ...) where an `if` cannot be a `cond`."""
     meet = meeting_place(frame.code, frame.index, frame.stops)
     stops = frame.stops if meet == EXIT else frame.stops | {meet}
-    one, other = (_explored(cap, frame, start, stops) for start in (yes, no))
+    one, other = (_explored(cap, frame, start, stops, says=asked is None) for start in (yes, no))
     if isinstance(one, Exception):
         raise Differs("neither side can be captured") if isinstance(other, Exception) else OneSide(False, one)
     if isinstance(other, Exception):
@@ -118,10 +122,10 @@ def decide(cap: Capture, frame: Frame, condition: NumberV, yes: Start, no: Start
     return conclude(cap, frame, Fork(condition, one, other, asked))
 
 
-def _explored(cap: Capture, frame: Frame, start: Start, stops: frozenset[int]) -> Side | Break | Raised:
+def _explored(cap: Capture, frame: Frame, start: Start, stops: frozenset[int], says: bool) -> Side | Break | Raised:
     """A side, or what stops capture there."""
     try:
-        return explore(cap, frame, start, stops)
+        return explore(cap, frame, start, stops, says=says)
     except (Break, Raised) as stopped:
         return stopped.with_traceback(None)
 
@@ -130,12 +134,24 @@ def conclude(cap: Capture, frame: Frame, fork: Fork) -> int | None:
     """Brings the frame to where the fork's leaves are, if they are all in one place."""
     places = {leaf.side.place for leaf in leaves(fork)}
     if len(places) == 1:
+        _say(cap, fork)
         merge(cap, frame, fork)
         return None if frame.result is not None else frame.code.instrs[places.pop()].offset
-    if not frame.stops or fork.asked is not None:
+    if not frame.stops or fork.asked is not None or fork.yes.said or fork.no.said:
         raise Differs("the sides do not meet")
     frame.fork = fork
     return None
+
+
+def _say(cap: Capture, fork: Fork) -> None:
+    """Notes what the sides print, each if it is the one taken: asked outside of all bodies."""
+    for side, wanted in ((fork.yes, True), (fork.no, False)):
+        if side.said and not may_hoist(cap, fork.condition.node, from_sides=True):
+            raise Differs("a side that prints, where only the body at hand has the condition")
+        for effect in side.said:
+            asked = NumberV(hoisted(cap, fork.condition.node), fork.condition.aval, bool)
+            operands = (asked, Real(wanted), Real(effect.act), *effect.operands)
+            cap.effects.calls.append(replace(effect, act=runtime.when, operands=operands))
 
 
 # --- running a side
@@ -146,11 +162,13 @@ def copied(frame: Frame, start: Start, stops: frozenset[int]) -> Frame:
                    handling=list(frame.handling), loops={}, index=start.index, stops=stops)
 
 
-def explore(cap: Capture, frame: Frame, start: Start, stops: frozenset[int], body: Body | None = None) -> Side:
-    """Runs a copy of the frame from `start` to one of `stops`, to its return or to a fork."""
+def explore(cap: Capture, frame: Frame, start: Start, stops: frozenset[int], body: Body | None = None,
+            says: bool = False) -> Side:
+    """Runs a copy of the frame from `start` to one of `stops`, to its return or to a fork. says: it may print."""
     body = body or Body.inside(cap, f"side_{start.index}", is_side=True)
     copy = copied(frame, start, stops)
     changes: dict[Value, undo_log.State] = {}
+    calls = len(cap.effects.calls)
     outer, cap.current = cap.current, copy
     frame.running, copy.running = False, True
     cap.bodies.append(body)
@@ -159,12 +177,15 @@ def explore(cap: Capture, frame: Frame, start: Start, stops: frozenset[int], bod
         run(cap, copy, cap.progress.steps + MAX_SIDE_STEPS)
     finally:
         changes.update(undo_log.take_back(body))
+        said = cap.effects.take_back(calls)
         cap.current = outer
         frame.running, copy.running = True, False
         cap.bodies.pop()
     if copy.yielded is not None or list(map(id, copy.handling)) != list(map(id, frame.handling)):
         raise Differs("a side that yields or handles an exception")
-    return Side(body, copy, changes)
+    if said and not says:
+        raise Break("effect", "print()")
+    return Side(body, copy, changes, said)
 
 
 def run(cap: Capture, frame: Frame, limit: int) -> None:

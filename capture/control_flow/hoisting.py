@@ -17,9 +17,10 @@ from dynacomp.capture.graph.graph import GET_ATTR, PLACEHOLDER, Node, closures_i
 from dynacomp.capture.symbolic.machine import Capture
 
 
-def may_hoist(cap: Capture, node: Node) -> bool:
-    """Whether `node`, of the body at hand, can be computed outside of all bodies."""
-    return bool(cap.bodies) and not any(b.is_side for b in cap.bodies) and has_value(cap, node)
+def may_hoist(cap: Capture, node: Node, from_sides: bool = False) -> bool:
+    """Whether `node`, of the body at hand, can be computed outside of all bodies. from_sides: even if a side of an `if`
+    that may not be taken has it."""
+    return bool(cap.bodies) and (from_sides or not any(b.is_side for b in cap.bodies)) and has_value(cap, node)
 
 
 def hoisted(cap: Capture, node: Node) -> Node:

@@ -469,6 +469,12 @@ def call_only(args: tuple, kwargs: dict[str, Any]) -> None:
     args[0](*args[1:], **kwargs)
 
 
+def when(answer: Any, wanted: bool, act: Any, *operands: Any) -> None:
+    """An effect of one side of an `if`."""
+    if bool(answer) is wanted:
+        act(*operands)
+
+
 def release(args: tuple, kwargs: dict[str, Any]) -> None:
     """Gives a lock back: see `lock_rows`."""
     args[0].release()

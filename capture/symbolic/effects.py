@@ -55,6 +55,7 @@ class Effect:
     phase: Phase
     act: Callable[..., Any]
     operands: tuple[Value | Real | Globals, ...]
+    heard: bool = False  # somebody notices how often it happens
 
 
 @dataclass(eq=False)
@@ -77,10 +78,16 @@ class Effects:
         return bool(self.calls or self.globals or self.classes or self.arrays)
 
     def call(self, act: Callable[..., Any], args: list[Value], kwargs: dict[str, Value] | None = None,
-             table: dict[str, Any] | None = None, phase: Phase = Phase.CALLS) -> None:
+             table: dict[str, Any] | None = None, phase: Phase = Phase.CALLS, heard: bool = False) -> None:
         """Notes a call `act(args, kwargs)`, or `act(args, kwargs, table)` with the globals of a module."""
         where = () if table is None else (Globals(table),)
-        self.calls.append(Effect(phase, act, (TupleV(args), DictV(dict(kwargs or {})), *where)))
+        self.calls.append(Effect(phase, act, (TupleV(args), DictV(dict(kwargs or {})), *where), heard))
+
+    def take_back(self, count: int) -> list[Effect]:
+        """Takes out what is heard of the calls behind the first so many, and gives it."""
+        late = self.calls[count:]
+        self.calls[count:] = [e for e in late if not e.heard]
+        return [e for e in late if e.heard]
 
     def stored(self) -> list[Any]:
         """What names have been given: Values, None for a deleted global, DELETED for an attribute of a class."""

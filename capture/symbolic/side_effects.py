@@ -98,6 +98,11 @@ def changing_outside(cap: Capture, what: str) -> None:
     _change_from(cap, cap.bodies, what)
 
 
+def heard_outside(cap: Capture, what: str) -> None:
+    """Must be called before the program is heard by somebody outside. What sides say `branches` takes back."""
+    _change_from(cap, [b for b in cap.bodies if not b.is_side], what)
+
+
 def changed_outside(cap: Capture, since: int = 0) -> bool:
     """Whether something that existed before the call has changed, after so many changes."""
     return any(v is None or getattr(v, "real", None) is not None for v in cap.effects.mutated[since:])
