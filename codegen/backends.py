@@ -39,7 +39,6 @@ class Backend:
     name: str
     compile: Compile
     platforms: tuple[str, ...]
-    needs: str
     needs_schedule: bool
     unavailable: Callable[..., str | None]
 
@@ -47,10 +46,8 @@ class Backend:
 BACKENDS: dict[str, Backend] = {
     row.name: row
     for row in (
-        Backend("xla", compile_xla, ("cpu", "cuda", "rocm", "tpu"), "nothing but jax", False, lambda *where: None),
-        Backend(
-            "cpp", compile_cpp, ("cpu",), "a C++ compiler: $CXX, g++, clang++ or ziglang", True, no_compiler
-        ),
-        Backend("triton", compile_triton, ("cuda", "rocm"), "triton; to be fast, a GPU", True, no_triton),
+        Backend("xla", compile_xla, ("cpu", "cuda", "rocm", "tpu"), False, lambda *where: None),
+        Backend("cpp", compile_cpp, ("cpu",), True, no_compiler),
+        Backend("triton", compile_triton, ("cuda", "rocm"), True, no_triton),
     )
 }

@@ -60,11 +60,6 @@ def dims(cap: Capture, value: ArrayV) -> list[Value]:
     return [size_values.of_expr(cap, d) for d in shape]
 
 
-def hint(cap: Capture, expr: Any) -> int:
-    """The value of a symbolic size in this call."""
-    return cap.sizes.scope.value(expr)
-
-
 def attribute(cap: Capture, value: ArrayV, name: str) -> Value:
     owner = type_of(value)
     known = _KNOWN.get(owner, _KNOWN_OF_JAX).get(name)

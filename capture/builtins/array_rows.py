@@ -23,8 +23,6 @@ from dynacomp.capture.values.constant import Const, is_const, object_of, stands_
 from dynacomp.capture.values.questions import is_graph_array, is_size
 from dynacomp.capture.values.value import Value, children, is_changing, now
 
-ONE = Const(1)
-
 
 @row(jnp.squeeze)
 def _squeeze(cap: Capture, a: Value, axis: Value = NONE) -> Value:

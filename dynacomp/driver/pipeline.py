@@ -8,7 +8,7 @@ cannot take the Graph hands it to XLA, with one notice.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -66,7 +66,6 @@ class Compiled:
     backend: str = ""
     key: str | None = None
     returns: Returns | None = None
-    notes: dict[str, Any] = field(default_factory=dict)
 
 
 def compile_graph(graph: Graph, options: Options, places: Collection[Any] = ()) -> Compiled:

@@ -452,8 +452,3 @@ def replicates(user: Node, of: Node) -> bool:
     if name in ("gather", "dynamic_slice"):
         return total(shape_of(user)) > total(shape_of(of))
     return name == "dot_general" or name in WINDOW_FOLDS
-
-
-def exact(load: Load, at: Point, shape: Point) -> bool:
-    """Is this Load at the very flat position `at` of an array of `shape`?"""
-    return load.index == flat(at, shape)

@@ -65,7 +65,7 @@ def test_a_defect_in_a_pass(monkeypatch, caplog):
 ])
 def test_a_backend_that_fails(monkeypatch, caplog, error, text):
     row = BACKENDS["cpp"]
-    monkeypatch.setitem(BACKENDS, "cpp", type(row)(row.name, raiser(error), row.platforms, row.needs, True,
+    monkeypatch.setitem(BACKENDS, "cpp", type(row)(row.name, raiser(error), row.platforms, True,
                                                    lambda *where: None))
     check(caplog, text)
 
