@@ -12,7 +12,6 @@ calls that nothing is known of. The content of data is never a constant of an en
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,18 +25,14 @@ MAX_GUARDED = 1 << 16  # bytes of an array whose content a guard compares in eac
 CONSTANT_PLACES = (S.Global, S.Closure, S.Attr, S.Slot)  # what is found there is no data of a call
 
 
-@dataclass(frozen=True)
-class Another(S.Source):
-    """A question: whether a call had an array of another shape at `base`."""
-
-    base: S.Source
-
-
 def is_constant(cap: Capture, value: ArrayV) -> bool:
-    """An array from outside that may be taken for a constant: an attribute may be data after all."""
+    """An array from outside that may be taken for a constant: an attribute may be data after all, and what has sizes
+    that the entry leaves open is."""
     real = value.real
-    return type(real) is np.ndarray and real.nbytes <= MAX_GUARDED and real.flags.c_contiguous and (
-        value.source is None or isinstance(value.source, CONSTANT_PLACES) and not _changes(cap, value.source))
+    if type(real) is not np.ndarray or real.nbytes > MAX_GUARDED or not real.flags.c_contiguous:
+        return False
+    return value.source is None or isinstance(value.source, CONSTANT_PLACES) and not _changes(cap) and all(
+        type(d) is int for d in value.aval.shape)
 
 
 def is_data(cap: Capture, value: Any) -> bool:
@@ -46,7 +41,6 @@ def is_data(cap: Capture, value: Any) -> bool:
         cap, value)
 
 
-def _changes(cap: Capture, source: S.Source) -> bool:
-    """Whether calls had arrays of other shapes there, or so many entries were made already that what NumPy is given can
-    be no constant of another one."""
-    return any(map(cap.root.policy.changes_often, (Another(source), S.Host("truth", (), bool))))
+def _changes(cap: Capture) -> bool:
+    """Whether so many entries were made already that what NumPy is given can be no constant of another one."""
+    return cap.root.policy.changes_often(S.Host("truth", (), bool))

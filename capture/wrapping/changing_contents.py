@@ -24,7 +24,7 @@ from dynacomp.capture.values.containers import ListV
 from dynacomp.capture.values.questions import is_dict, is_list, is_value
 from dynacomp.capture.values.value import Lazy, Value
 
-GUARDS = ("len", "keys", "names", "set", "ndarray")  # the kinds that hold for one content, or one shape
+GUARDS = ("len", "keys", "names", "set")  # the kinds that hold for one content
 ATTRIBUTES = (S.DictOf, S.ThreadDict)
 
 
@@ -52,8 +52,8 @@ def reading(cap: Capture, source: S.Source) -> None:
 
 
 def content_of(origin: Guard | S.Source | None) -> str:
-    """The container whose content a guard asks for, or the NumPy array whose shape, in words; "" for other guards.
-    Which attributes an object has, and in which order, is no content."""
+    """The container whose content a guard asks for, in words; "" for other guards. Which attributes an object has, and
+    in which order, is no content."""
     if not isinstance(origin, Guard) or origin.kind not in GUARDS or isinstance(origin.source, ATTRIBUTES):
         return ""
     return repr(Content(origin.source)) if origin.source else ""

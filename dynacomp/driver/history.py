@@ -37,7 +37,6 @@ from dynacomp.capture.bytecode.segments import generator_of
 from dynacomp.capture.control_flow.python_loops import Rounds
 from dynacomp.capture.graph.avals import ARRAY_TYPE
 from dynacomp.capture.kinds.keys import Identity
-from dynacomp.capture.numbers.given_arrays import Another
 from dynacomp.capture.symbolic.lessons import Data, Frozen, Policy
 from dynacomp.capture.values.sources import Count, Dim, Host, Source, passed
 from dynacomp.capture.wrapping.changing_contents import Content, Part
@@ -319,8 +318,7 @@ def _rounds_change(history: History, seen: Seen, options: Options, rounds: Round
 OFTEN: dict[type, Callable[[History, Seen, Options, Any], bool]] = {
     Rounds: _rounds_change, Content: _content_changes,
     Identity: lambda history, seen, options, source: history.died >= MAX_MISSES,
-    **dict.fromkeys((Part, Another), lambda history, seen, options, source: (
-        options.dynamic is not False and history.misses_by(source.base) > 0)),
+    Part: lambda history, seen, options, source: options.dynamic is not False and history.misses_by(source.base) > 0,
     Data: lambda history, seen, options, source: history.data,
     Host: lambda history, seen, options, source: history.captures >= options.recompile_limit // 2,
     Dim: lambda history, seen, options, source: len(
