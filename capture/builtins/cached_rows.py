@@ -175,4 +175,4 @@ def _bound(cap: Capture, raw: Any, value: Value) -> Value:
 
 SETTLED.append(absent)
 BY_TYPE[WRAPPER] = cached_call
-DESCRIPTORS[WRAPPER.__qualname__] = _bound
+DESCRIPTORS.append((WRAPPER, _bound))

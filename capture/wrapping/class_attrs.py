@@ -241,8 +241,6 @@ def _read(cap: Capture, cls: type, name: str) -> Value:
     if type(raw) in GIVEN_AS_THEY_ARE or isinstance(raw, property) and (
             lookup(type(raw), "__get__")[1] is PROPERTY_GET):
         return from_python(cap, raw) if is_made(cap, raw) else Const(raw)
-    if type(raw).__qualname__ in WRAPPED_METHODS:
-        return Const(raw.method)
     return _by_descriptor(cap, cls, raw, owner, name)
 
 
@@ -254,10 +252,6 @@ def _by_metaclass(cls: type, name: str, owner: type) -> bool:
     """Whether a data descriptor of the metaclass answers, which goes before what is found in `cls` and its bases.
     (Those of `type` look in the class's own dictionary, where classes have most names.)"""
     return hides_entry(type(cls), name) or name == "__abstractmethods__" and owner is not cls
-
-
-# Libraries' descriptors around a method, which the class gives as it is.
-WRAPPED_METHODS = ("_wrap_method", "_WrapMethod")
 
 
 def _by_descriptor(cap: Capture, cls: type, raw: Any, owner: type, name: str) -> Value:

@@ -6,6 +6,7 @@ descriptors and hooks that are Python functions are entered. Each class attribut
 
 from __future__ import annotations
 
+import collections
 import functools
 import inspect
 import threading
@@ -181,8 +182,8 @@ PJIT: Any = type(jax.jit(abs))  # a method under `@jax.jit` binds as functions d
 def _descriptor(cap: Capture, raw: Any, value: Value, owner: type | None, name: str) -> Value:
     if isinstance(raw, (CompiledFunction, PJIT)):
         return MethodV(class_value(cap, raw, owner, name), value)
-    row = DESCRIPTORS.get(type(raw).__qualname__)
-    if row is not None and not (row is _cached_property and type(raw) is not functools.cached_property):
+    row = next((row for cls, row in DESCRIPTORS if type(raw) is cls), None)
+    if row is not None:
         return row(cap, raw, value)
     _, getter = resolve(cap, type(raw), "__get__")
     if isinstance(getter, types.FunctionType):
@@ -192,15 +193,6 @@ def _descriptor(cap: Capture, raw: Any, value: Value, owner: type | None, name: 
     if getter is not MISSING:
         raise Break("attribute", f"descriptor {type(raw).__qualname__} in {name!r}")
     return class_value(cap, raw, owner, name)
-
-
-def _wrapped_method(cap: Capture, raw: Any, value: Value) -> Value:
-    """Equinox wraps the methods of a Module so that bound ones are pytrees."""
-    return MethodV(Const(raw.method), value)
-
-
-# Descriptors of libraries that bind like plain functions: type name → how.
-DESCRIPTORS: dict[str, Any] = {"_wrap_method": _wrapped_method, "_WrapMethod": _wrapped_method}
 
 
 def _cached_property(cap: Capture, raw: functools.cached_property, value: Value) -> Value:
@@ -214,9 +206,6 @@ def _cached_property(cap: Capture, raw: functools.cached_property, value: Value)
     return found
 
 
-DESCRIPTORS["cached_property"] = _cached_property
-
-
 def _named_field(cap: Capture, raw: Any, value: Value) -> Value:
     """A field of an instance of a class derived from a NamedTuple."""
     if not is_object(value):
@@ -224,7 +213,10 @@ def _named_field(cap: Capture, raw: Any, value: Value) -> Value:
     return items_of(cap, value.payload)[raw.__reduce__()[1][0]]
 
 
-DESCRIPTORS["_tuplegetter"] = _named_field
+TUPLE_GETTER: Any = type(vars(collections.namedtuple("Pair", "one"))["one"])
+# Of these very classes: row(cap, descriptor, instance).
+DESCRIPTORS: list[tuple[type, Callable[[Capture, Any, Value], Value]]] = [
+    (functools.cached_property, _cached_property), (TUPLE_GETTER, _named_field)]
 
 
 def _getset(cap: Capture, value: Value, name: str) -> Value:
