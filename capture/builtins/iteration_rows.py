@@ -171,11 +171,17 @@ def _sorted(cap: Capture, xs: Value, *, key: Value = NONE, reverse: Value = Cons
     return ListV(any_order.sort_all(cap, xs, key, as_python(reverse)))
 
 
+ZERO = Const(0)
+
+
 @row(sum)
-def _sum(cap: Capture, xs: Value, start: Value = Const(0)) -> Value:
+def _sum(cap: Capture, xs: Value, start: Value = ZERO) -> Value:
     total = start
     if is_const(start):
         accepted(sum, (), [start])  # it joins no strings
+    made = alike_items.of_numbers(cap, sum, xs) if start is ZERO else None
+    if made is not None:
+        return made
     whole = is_size(start) or is_exactly(start, int)  # floats are rounded
     if whole and isinstance(xs, RangeV) and is_const(xs.step) and xs.step.value == 1:
         return binary(cap, operator.add, total, _sum_of_range(cap, xs))
@@ -205,6 +211,10 @@ def _extreme(op: Any) -> Any:
             return fold(cap, EXTREMES[op])  # which refuses
         if len(xs) > 1 and default is not None:
             return fold(cap, lambda: EXTREMES[op](0, 0, default=0))  # so does this
+        if len(xs) == 1 and stands_for(key, None):
+            found = alike_items.of_numbers(cap, EXTREMES[op], xs[0])
+            if found is not None:
+                return found
         items = list(iterate(cap, xs[0])) if len(xs) == 1 else list(xs)
         if not items:
             if default is not None:
@@ -234,12 +244,12 @@ BUILTINS.update({fn: _extreme(op) for op, fn in EXTREMES.items()})
 
 @row(any)
 def _any(cap: Capture, xs: Value) -> Value:
-    return Const(any(truth(cap, x) for x in iterate(cap, xs)))
+    return alike_items.of_numbers(cap, any, xs) or Const(any(truth(cap, x) for x in iterate(cap, xs)))
 
 
 @row(all)
 def _all(cap: Capture, xs: Value) -> Value:
-    return Const(all(truth(cap, x) for x in iterate(cap, xs)))
+    return alike_items.of_numbers(cap, all, xs) or Const(all(truth(cap, x) for x in iterate(cap, xs)))
 
 
 @row(functools.reduce)

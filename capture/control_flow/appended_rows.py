@@ -2,6 +2,7 @@
 
     for x in xs:
         outs.append((h, i))     # two rows a round: the node gives two stacks, and `outs` holds a Run of them
+        rates.append(rate)      # floats that Python knows in each round are a tuple that Python makes before the call
 """
 
 from __future__ import annotations
@@ -9,8 +10,11 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+from dynacomp.capture.arithmetic.graph_scalars import is_rounded
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.control_flow.branches import Leaf
 from dynacomp.capture.control_flow.iterations import Iteration
+from dynacomp.capture.control_flow.loop_numbers import Series
 from dynacomp.capture.control_flow.merge import Differs, Slot
 from dynacomp.capture.kinds import grown_lists
 from dynacomp.capture.kinds.grown_lists import shape_of
@@ -19,29 +23,44 @@ from dynacomp.capture.values.containers import ListV
 from dynacomp.capture.values.grown_items import Run
 from dynacomp.capture.values.value import Value
 
+Row = Slot | Series  # of a leaf of what a round appends
 
-def appended_rows(loop: Iteration, ends: list[Leaf]) -> tuple[dict[ListV, tuple[Any, ...]], list[Slot]]:
-    """What a round appends to each list that grows, as shapes; the slots of the arrays and numbers in them."""
+
+def appended_rows(loop: Iteration, ends: list[Leaf]) -> tuple[dict[ListV, tuple[Any, ...]], list[Row]]:
+    """What a round appends to each list that grows, as shapes; the slots of the arrays and numbers in them, in order,
+    and what Python makes of numbers that it knows."""
     found: dict[ListV, tuple[Any, ...]] = {}
-    rows: list[Slot] = []
+    rows: list[Row] = []
     made: list[list[Value]] = [[] for _ in ends]  # lists and dicts of a round, on each way
     for v in loop.fronts:
         columns: list[list[Any]] = [[] for _ in ends]
-        shapes = {tuple(shape_of(loop.cap, x, loop.body.serial, column, own) for x in loop.appended(v, leaf))
+        shapes = {tuple(shape_of(loop.cap, x, loop.body.serial, column, own, True) for x in loop.appended(v, leaf))
                   for leaf, column, own in zip(ends, columns, made)}
         if len(shapes) != 1:
             raise Differs("items of several kinds")
         found[v] = shapes.pop()
-        rows += [Slot(list(values), values[0]) for values in zip(*columns)]
-    if any(v.aval != row.aval for row in rows for v in row.values):
+        rows += [_row(loop, values) for values in zip(*columns)]
+    if any(v.aval != row.aval for row in of_class(Slot, rows) for v in row.values):
         raise Differs("arrays of another shape, dtype or weak type")
     return found, rows
 
 
-def fill(loop: Iteration, rounds: Any, shapes: dict[ListV, tuple[Any, ...]], stacks: list[ArrayV]) -> None:
-    """The lists that grow hold what all rounds have appended."""
+def _row(loop: Iteration, values: tuple[Any, ...]) -> Row:
+    """A leaf, from what it is on each way through the body."""
+    if not any(map(is_rounded, values)):
+        return Slot(list(values), values[0])
+    found = [v.series for v in values]
+    if any(s is None or s.loop.state is not loop.state or s.expr != found[0].expr for s in found):
+        raise Differs("a float that Python does not know in each round")
+    return found[0]  # type: ignore[no-any-return]
+
+
+def fill(loop: Iteration, rounds: Any, shapes: dict[ListV, tuple[Any, ...]], rows: list[Row],
+         stacks: list[ArrayV]) -> None:
+    """The lists that grow hold what all rounds have appended; `stacks` is what the node gives for the slots."""
     left = iter(stacks)
+    columns = iter([next(left) if isinstance(row, Slot) else row.loop.column(row) for row in rows])
     for v, of_round in shapes.items():
-        own = list(itertools.islice(left, sum(len(list(shape.leaves())) for shape in of_round)))
+        own = list(itertools.islice(columns, sum(len(list(shape.leaves())) for shape in of_round)))
         run = Run(rounds, of_round, own)
         grown_lists.fill(loop.cap, v, loop.fronts[v], run)

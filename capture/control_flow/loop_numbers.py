@@ -105,6 +105,11 @@ def evaluated(expr: Any, k: int, states: list[Any], given: tuple[Any, ...]) -> A
     return expr
 
 
+def _zeros(x: Any) -> Any:
+    """What tells a number, or a tuple of such, from others that equal it: the signs of zeros."""
+    return [str(v) for v in x if not v] if type(x) is tuple else x or str(x)
+
+
 @dataclass(frozen=True)
 class Rounds:
     """The numbers of a loop. states: what each begins with, and what a round makes of it; columns: what rounds need,
@@ -117,7 +122,7 @@ class Rounds:
 
     def __call__(self, length: int, *given: Any) -> tuple[list[list[Any]], list[Any], list[Any]]:
         """The numbers of each column; the states as the last round finds them, and as it leaves them."""
-        key = [(type(x), x) for x in (length, *given)]
+        key = [(type(x), x, _zeros(x)) for x in (length, *given)]
         for known, found in self.last:
             if known == key:
                 return found
@@ -161,6 +166,16 @@ class Last:
     def __call__(self, length: int, *given: Any) -> Any:
         _, before, behind = self.rounds(length, *given)
         return evaluated(self.expr, length - 1, behind if self.is_left else before, given)
+
+
+@dataclass(frozen=True)
+class Column:
+    """What an expression is in each round."""
+
+    rounds: Rounds
+
+    def __call__(self, length: int, *given: Any) -> tuple[Any, ...]:
+        return tuple(self.rounds(length, *given)[0][0])
 
 
 # --- while capturing
@@ -218,7 +233,7 @@ class LoopNumbers:
             return series.expr
         if is_exactly(v, int, float, bool):
             return v.value
-        if not is_scalar(v) or type(v.hint) not in KINDS:
+        if not is_scalar(v) or type(v.hint) not in (*KINDS, tuple):
             raise Differs("a number that Python does not know before the loop")
         known = next((i for i, g in enumerate(self.given) if g.source == v.source), None)
         if known is None:
@@ -316,6 +331,12 @@ class LoopNumbers:
         source = S.Host(repr(last), self.arguments(), last)
         self.cap.guards.add("is_type", source, type(found))
         return ScalarV(found, source=source)
+
+
+    def column(self, of: Series) -> Value:
+        """The numbers of all rounds, as a tuple (see `given_rows`)."""
+        made = Column(Rounds(tuple(map(tuple, self.states)), (of.expr,), (type(of.now),)))  # type: ignore[arg-type]
+        return ScalarV(self.now(made), source=S.Host(repr(made), self.arguments(), made))
 
 
 def _now(v: Any) -> Any:

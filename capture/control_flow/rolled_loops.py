@@ -18,6 +18,7 @@ import jax
 from dynacomp.capture.arithmetic import graph_scalars as numbers
 from dynacomp.capture.arithmetic.moving_slices import Clipped
 from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bodies.subgraphs import localise
 from dynacomp.capture.bytecode.code import Instruction
 from dynacomp.capture.bytecode.control_flow_graph import LOOP_ENDS, landing, loop_of, loops
@@ -26,7 +27,7 @@ from dynacomp.capture.control_flow.branches import Start, close, leaves, values_
 from dynacomp.capture.control_flow.iterations import Again, Changed, Iteration, Place, Plan, bound_names, settled
 from dynacomp.capture.control_flow.loop_numbers import LoopNumbers
 from dynacomp.capture.control_flow.loops import turned
-from dynacomp.capture.control_flow.merge import Differs
+from dynacomp.capture.control_flow.merge import Differs, Slot
 from dynacomp.capture.control_flow.numbers_behind import handed_on, last_numbers
 from dynacomp.capture.graph.avals import aval_of
 from dynacomp.capture.graph.graph import Node, nodes_in
@@ -212,7 +213,8 @@ class For(Iteration):
             self.check(ends, again)
             known, last = handed_on(self, self.numbers, ends), last_numbers(self, self.numbers, ends)
             slots = self.carried(ends, again)
-            shapes, rows = appended_rows(self, ends)
+            shapes, appended = appended_rows(self, ends)
+            rows = [*of_class(Slot, appended)]
             closure = close(cap, self.body, lambda: values_of(cap, root, [*slots, *rows], iter(range(len(ends)))),
                             (self.count, *(slot.merged.node for slot in slots), *self.numbers.placeholders()))
         length = self.rounds
@@ -224,7 +226,8 @@ class For(Iteration):
         node = emit_node(cap, loop, ((0, length, closure, initial, *tables), {}), avals, "fori_loop")
         nodes = [emit_node(cap, operator.getitem, ((node, i), {}), aval, f"loop_{i}") for i, aval in enumerate(avals)]
         self.settle(nodes[:len(slots)], known)
-        fill(self, length, shapes, [ArrayV(n, aval) for n, aval in zip(nodes[len(slots):], avals[len(slots):])])
+        stacks = [ArrayV(n, aval) for n, aval in zip(nodes[len(slots):], avals[len(slots):])]
+        fill(self, length, shapes, appended, stacks)
         self.frame.locals.update(last)
 
 

@@ -5,6 +5,7 @@
                         instance's own entry
     grown_lists         New lists that loops of the Graph fill: what each round appends is a row of arrays, one for
                         all rounds
+    given_rows          Lists that a call is given, of another length in each call, as rows
     alike_items         Lists that loops have filled with items that are alike, as rows of arrays
     text                `str`, `repr`, `format` and `ascii` of Values
     keys                Keys: what Values are as dict keys and set elements, and where dicts get their entries from

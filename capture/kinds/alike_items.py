@@ -21,17 +21,20 @@ import jax.numpy as jnp
 
 from dynacomp.capture.arithmetic.operators import binary, subscript, truth
 from dynacomp.capture.base.errors import Break
-from dynacomp.capture.kinds.grown_lists import Grown, is_mutable, item_of, number_of, of_rows, shape_of
-from dynacomp.capture.numbers import size_values
+from dynacomp.capture.kinds import given_rows
+from dynacomp.capture.kinds.grown_lists import Grown, is_mutable, item_of, leaf_at, of_rows, shape_of, sliced
+from dynacomp.capture.numbers import dynamic_scalars, size_values
+from dynacomp.capture.numbers.host_functions import as_scalar
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.values.computed import ArrayV, NumberV, SizeV
 from dynacomp.capture.values.constant import Const, is_exactly
 from dynacomp.capture.values.containers import ListV, TupleV
-from dynacomp.capture.values.grown_items import Fixed, Leaf, Many, Run, Shape, is_run, parts_of
+from dynacomp.capture.values.grown_items import Fixed, Leaf, Many, Run, Shape, is_leaf, is_run, parts_of
 from dynacomp.capture.values.iterators import CountIterV, StreamV, counters, is_sized
-from dynacomp.capture.values.questions import is_graph_array, is_graph_number, is_size
+from dynacomp.capture.values.questions import is_graph_array, is_graph_number, is_list, is_scalar, is_size
 from dynacomp.capture.values.value import Value
+from dynacomp.capture.wrapping import given_lists
 
 # --- all items as one run
 
@@ -39,7 +42,9 @@ from dynacomp.capture.values.value import Value
 def whole(cap: Capture, v: Value) -> Run | None:
     """All items of a list as one run of one item a round, where they are alike; None for other lists."""
     front = getattr(v, "front", None)
-    if front is None or not front.settled:
+    if front is None:
+        return given_rows.whole(cap, v)
+    if not front.settled:
         return None
     length: Any = size_values.expr_of(front.count(v))
     found = [_columns(cap, part) for part in parts_of(v)]  # type: ignore[arg-type]
@@ -104,12 +109,14 @@ def _widened(a: Shape, b: Shape) -> Shape:
     return a.map(wide)
 
 
-def _joined(cap: Capture, column: list[ArrayV]) -> ArrayV | None:
-    """The rows of several stacks, one after the other."""
-    if len({(v.aval.dtype, v.aval.weak_type) for v in column}) > 1 or any(
+def _joined(cap: Capture, column: list[Any]) -> Any:
+    """The rows of several stacks, one after the other; None where they are not alike."""
+    if len(column) == 1:
+        return column[0]
+    if any(map(is_scalar, column)) or len({(v.aval.dtype, v.aval.weak_type) for v in column}) > 1 or any(
             v.aval.shape[1:] != column[0].aval.shape[1:] for v in column):
         return None
-    return column[0] if len(column) == 1 else library_call(cap, jnp.concatenate, [TupleV(column)])  # type: ignore[return-value]
+    return library_call(cap, jnp.concatenate, [TupleV(column)])
 
 
 def stacked(cap: Capture, v: Value, nested: bool = False) -> ArrayV | None:
@@ -133,10 +140,19 @@ def _together(cap: Capture, run: Run, shape: Shape, nested: bool) -> ArrayV | No
             return None
         return library_call(cap, jnp.stack, [TupleV(parts), Const(1)])
 
-    return shape.fold(lambda leaf: run.stacks[leaf.index], repeated, beside)
+    return shape.fold(lambda leaf: given_rows.as_array(cap, run.stacks[leaf.index], run.length), repeated, beside)
 
 
 # --- what the program asks for
+
+
+def of_numbers(cap: Capture, fn: Any, v: Value, *others: Value) -> Value | None:
+    """`fn(items, *others)` of a list of numbers that Python knows before the call; None for others."""
+    known = is_list(v) and all(is_exactly(x, *given_lists.NUMBERS) or is_scalar(x) or is_size(x) for x in others)
+    run = whole(cap, v) if known else None
+    if run is None or not is_leaf(run.shapes[0]) or run.shapes[0].number is None or not is_scalar(run.stacks[0]):
+        return None
+    return dynamic_scalars.host(fn.__name__, fn, run.stacks[0], *(as_scalar(cap, x) for x in others))
 
 
 def row_at(cap: Capture, v: Value, key: Value) -> Value | None:
@@ -145,9 +161,15 @@ def row_at(cap: Capture, v: Value, key: Value) -> Value | None:
     if not (is_graph_number(key) or is_size(key)):
         return None
     run = whole(cap, v)
-    if run is None or is_mutable(run) or not _is_within(cap, key, run.length):
+    if run is None or is_mutable(run) or _has_host_arrays(run) or not _is_within(cap, key, run.length):
         return None
     return item_of(cap, run, run.shapes[0], key)
+
+
+def _has_host_arrays(run: Run) -> bool:
+    """Whether items are arrays of NumPy's, of which Python knows each."""
+    return any(leaf.number is None and is_scalar(run.stacks[leaf.index]) for shape in run.shapes for leaf in
+               shape.leaves())
 
 
 def _is_within(cap: Capture, key: NumberV | SizeV, length: Any) -> bool:
@@ -165,8 +187,20 @@ def taken(cap: Capture, v: Value, index: slice) -> ListV | None:
     run = whole(cap, v)
     if run is None or not run.stacks or is_mutable(run):
         return None
-    stacks: list[Any] = [subscript(cap, stack, Const(index)) for stack in run.stacks]
-    return ListV([], front=Grown(cap, [Run(stacks[0].aval.shape[0], run.shapes, stacks)]))
+    stacks = [sliced(cap, stack, index) for stack in run.stacks]
+    return None if None in stacks else ListV([], front=Grown(cap, [Run(_length(cap, run, index, stacks), run.shapes,
+                                                                       stacks)]))
+
+
+def _length(cap: Capture, run: Run, index: slice, taken: list[Any]) -> Any:
+    """How many rows a slice of a run has."""
+    rows: Any = next((stack for stack in taken if is_graph_array(stack)), None)
+    if rows is None and (index.start, index.stop, index.step) in ((None, None, None), (None, None, -1)):
+        return run.length
+    if rows is None:
+        some = library_call(cap, jnp.arange, [size_values.of_expr(cap, run.length)])  # which nothing else asks for
+        rows = subscript(cap, some, Const(index))
+    return rows.aval.shape[0]
 
 
 def unpacked(cap: Capture, v: Value, before: int, after: int) -> list[Value] | None:
@@ -194,12 +228,14 @@ def iterator(cap: Capture, v: ListV, back: bool = False) -> Value | None:
 
 def _stream(cap: Capture, v: ListV, run: Run, shape: Shape, back: bool) -> StreamV | None:
     """The items of one round after the other: arrays and numbers, or tuples of such, named ones among them."""
-    def rows(leaf: Leaf) -> StreamV:
+    def rows(leaf: Leaf) -> StreamV | None:
+        if leaf.number is None and is_scalar(run.stacks[leaf.index]):
+            return None  # arrays of NumPy's
         length = size_values.of_expr(cap, run.length)
         count = CountIterV(binary(cap, operator.sub, length, Const(1)), Const(-1), Const(-1)) if back else CountIterV(
             Const(0), length, Const(1))
         return StreamV("rows", [count, run.stacks[leaf.index]],
-                       state={"of": v, "was": (v.front, len(v.appended)), "shape": leaf})
+                       state={"of": v, "was": _state(v), "shape": leaf})
 
     def tuples(many: Many, made: Iterator[StreamV | None]) -> StreamV | None:
         parts = list(made) if issubclass(many.cls, tuple) else []
@@ -210,18 +246,22 @@ def _stream(cap: Capture, v: ListV, run: Run, shape: Shape, back: bool) -> Strea
 
 def row(cap: Capture, it: StreamV, at: Value) -> Value:
     """The row that an iterator over rows gives next; one over a list sees what becomes of it."""
-    found = subscript(cap, it.parts[1], at)
     v: Any = it.state.get("of")
     if v is None:
-        return found
-    if it.state["was"] != (v.front, len(v.appended)):
+        return subscript(cap, it.parts[1], at)
+    if it.state["was"] != _state(v):
         raise Break("iterator", "a list that changes while a loop goes through it")
-    return found if it.state["shape"].number is None else number_of(cap, found, it.state["shape"])
+    return leaf_at(cap, it.parts[1], it.state["shape"], at)
+
+
+def _state(v: ListV) -> tuple[Any, ...]:
+    """What is another one once a list has changed, or was looked into."""
+    return v.front, v.unseen, len(v.appended)
 
 
 def goes_on(it: Value) -> bool:
     """Whether an iterator gives a symbolic number of items that a loop of the Graph may work with."""
     def is_float(v: Any) -> bool:
-        return isinstance(v, StreamV) and (getattr(v.state.get("shape"), "number", None) is float or any(
-            map(is_float, v.parts)))
+        return isinstance(v, StreamV) and (getattr(v.state.get("shape"), "number", None) is float and not
+                                           is_scalar(v.parts[1]) or any(map(is_float, v.parts)))
     return is_sized(counters(it)) and not is_float(it)

@@ -24,7 +24,7 @@ from dynacomp.capture.arithmetic.operators import (
     truth,
 )
 from dynacomp.capture.base.errors import Break, Raised
-from dynacomp.capture.kinds import deques, dicts_and_sets, sequences
+from dynacomp.capture.kinds import alike_items, deques, dicts_and_sets, sequences
 from dynacomp.capture.kinds.iteration import iterate, iterator
 from dynacomp.capture.kinds.keys import hashable, missing_key, raised, sought
 from dynacomp.capture.kinds.sequences import position_of
@@ -154,7 +154,8 @@ def contains(cap: Capture, container: Value, item: Value) -> bool:
 
 
 def _among_elements(cap: Capture, container: Value, item: Value) -> bool:
-    hosted = host_functions.contained(cap, container, item)
+    hosted = host_functions.contained(cap, container, item) or alike_items.of_numbers(
+        cap, operator.contains, container, item)
     return truth(cap, hosted) if hosted is not None else any(equal(cap, x, item) for x in iterate(cap, container))
 
 

@@ -25,13 +25,14 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.avals import Aval, is_numpy_dtype
 from dynacomp.capture.graph.sizes import Size, is_symbolic
+from dynacomp.capture.kinds import given_rows
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.values.computed import ArrayV, NumberV
 from dynacomp.capture.values.constant import Const, is_const
 from dynacomp.capture.values.containers import DictV, ListV, TupleV
 from dynacomp.capture.values.grown_items import Fixed, Front, Leaf, Many, Run, Shape, is_run, parts_of
-from dynacomp.capture.values.questions import is_graph_number, is_list, is_number, is_tuple
+from dynacomp.capture.values.questions import is_graph_number, is_list, is_number, is_scalar, is_tuple
 from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping import ndarrays
 
@@ -41,8 +42,7 @@ SHOWN = 4  # last items of a list that the body of a loop which fills it may loo
 def item_of(cap: Capture, run: Run, shape: Shape, k: Value) -> Value:
     """What round k appended."""
     def row_of(leaf: Leaf) -> Value:
-        row: Any = subscript(cap, run.stacks[leaf.index], k)
-        return ArrayV(row.node, row.aval, joined=True) if leaf.number is None else number_of(cap, row, leaf)
+        return leaf_at(cap, run.stacks[leaf.index], leaf, k)
 
     def together(many: Many, parts: Iterator[Value]) -> Value:
         if many.cls is dict:
@@ -52,11 +52,20 @@ def item_of(cap: Capture, run: Run, shape: Shape, k: Value) -> Value:
     return shape.fold(row_of, lambda fixed: fixed.value, together)
 
 
-def number_of(cap: Capture, row: Any, shape: Leaf) -> NumberV:
-    """The number that a row is."""
+def sliced(cap: Capture, stack: Any, index: slice) -> Any:
+    """Some of the rows of a stack; None where that is not known to be one part for all calls."""
+    return given_rows.part_of(stack, index) if is_scalar(stack) else subscript(cap, stack, Const(index))
+
+
+def leaf_at(cap: Capture, stack: Any, shape: Leaf, k: Value) -> Value:
+    """The array or number that row `k` of a stack is."""
+    if is_scalar(stack):
+        return given_rows.number_at(cap, stack, k)
+    row: Any = subscript(cap, stack, k)
+    if shape.number is None:
+        return ArrayV(row.node, row.aval, joined=True)  # the list has an object of its own, which no row is
     if shape.number is int:
         return graph_scalars.made_int(cap, row, shape.low, shape.high)
-    assert shape.number is not None
     return NumberV(row.node, row.aval, shape.number)
 
 
@@ -168,16 +177,16 @@ class Growing(Front):
 # --- what a round has appended
 
 
-def shape_of(cap: Capture, item: Value, birth: int, leaves: list[Any], made: list[Value]) -> Any:
+def shape_of(cap: Capture, item: Value, birth: int, leaves: list[Any], made: list[Value], known: bool = False) -> Any:
     """An item of a round as a shape; its arrays and numbers are added to `leaves`, its lists and dicts to `made`. Break
-    where it has none, or has one of those in two places."""
+    where it has none, or has one of those in two places. known: also floats that Python knows in each round."""
     item = cap.realize(item)
     if ndarrays.is_jax_array(item) and is_numpy_dtype(item.aval.dtype):
         if item.real is not None or cap.graph.homes.get(item.node, -1) < birth:
             return Fixed(item)
         leaves.append(item)
         return Leaf(len(leaves) - 1)
-    if is_graph_number(item) and not (graph_scalars.is_rounded(item) or cap.root.traced):
+    if is_graph_number(item) and not (graph_scalars.is_rounded(item) and not known or cap.root.traced):
         leaves.append(item)
         return Leaf(len(leaves) - 1, item.kind, item.low, item.high)
     if any(item is other for other in made):
@@ -187,9 +196,9 @@ def shape_of(cap: Capture, item: Value, birth: int, leaves: list[Any], made: lis
     new_dict = young and type(item) is DictV and item.cls is dict and item.owner is None and item.shows is None
     made += [item] if new_list or new_dict else []
     if is_tuple(item) or new_list:
-        return Many(item.cls, tuple(shape_of(cap, x, birth, leaves, made) for x in cap.items(item)))  # type: ignore[attr-defined]
+        return Many(item.cls, tuple(shape_of(cap, x, birth, leaves, made, known) for x in cap.items(item)))  # type: ignore[attr-defined]
     if new_dict:
-        return Many(dict, tuple(shape_of(cap, x, birth, leaves, made) for x in item.items.values()),  # type: ignore[attr-defined]
+        return Many(dict, tuple(shape_of(cap, x, birth, leaves, made, known) for x in item.items.values()),  # type: ignore[attr-defined]
                     tuple(item.items))  # type: ignore[attr-defined]
     if is_const(item) or not young and not is_number(item):
         return Fixed(item)
@@ -248,7 +257,7 @@ def fill(cap: Capture, v: ListV, growing: Front, run: Run) -> None:
     elif not growing.turned:
         put(v, Grown(cap, [*parts_of(v), run]))
     else:
-        stacks: list[Any] = [subscript(cap, stack, Const(slice(None, None, -1))) for stack in run.stacks]
+        stacks = [sliced(cap, stack, slice(None, None, -1)) for stack in run.stacks]
         put(v, Grown(cap, [Run(run.length, run.shapes[::-1], stacks), *parts_of(v)]))
 
 

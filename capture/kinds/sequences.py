@@ -23,7 +23,7 @@ from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.questions import is_list, is_slice, is_tuple
 from dynacomp.capture.values.value import NotConstant, Value, as_python, node_of, type_of
 from dynacomp.capture.wrapping.builder import items_of, realize
-from dynacomp.capture.wrapping.changing_contents import at_end
+from dynacomp.capture.wrapping.changing_contents import item_at
 
 MAX_REPEATED = 1 << 15  # items that `[0] * n` makes while capturing: each is a Value, and is looked at one by one
 
@@ -63,7 +63,7 @@ def getitem(cap: Capture, seq: Any, key: Value) -> Value:
 
 def apart_from(cap: Capture, seq: ListV, index: int) -> Any:
     """`seq[index]` of a list of which not all is known, without the other items; None where it needs them."""
-    return at_end(cap, seq, index) if seq.front is None else seq.front.item(seq, index)
+    return item_at(cap, seq, index) if seq.front is None else seq.front.item(seq, index)
 
 
 def _slice(cap: Capture, seq: Any, index: slice) -> Value:
@@ -204,7 +204,7 @@ def _count(cap: Capture, v: Any, x: Value) -> Value:
 
 
 def _reverse(cap: Capture, v: ListV) -> None:
-    back = alike_items.taken(cap, v, slice(None, None, -1))
+    back = alike_items.taken(cap, v, slice(None, None, -1)) if v.real is None else None
     mutating(cap, v)
     v.items.reverse() if back is None else grown_lists.put(v, back.front)
 

@@ -176,7 +176,7 @@ def strict(cap: Capture, source: Any) -> tuple[Any, Any]:
     computes it fails without a word; and what it is now."""
     if isinstance(source, S.SizeOf):
         return source, cap.sizes.scope.value(source.expr)
-    if not isinstance(source, S.Host):
+    if not isinstance(source, S.Host) or source in cap.numbers.changing:
         return source, cap.numbers.changing.get(source, source)
     args, values = zip(*(strict(cap, a) for a in source.args))
     found = ignoring(source.fn, *values)

@@ -60,11 +60,11 @@ def changing(cap: Capture, value: Value) -> Iterator[Value]:
 
 
 def is_number(value: Value) -> bool:
-    """A number that changes."""
+    """A number that changes, or a list of such (see `given_lists`)."""
     if is_size(value):
         return is_symbolic(canonical(value.expr))
     return is_scalar(value) and (
-        type(value.hint) in (int, float, bool) or dynamic_scalars.is_numpy_number(value.hint))
+        type(value.hint) in (int, float, bool, list) or dynamic_scalars.is_numpy_number(value.hint))
 
 
 def must_be_known(value: Value) -> None:

@@ -196,9 +196,9 @@ def fill_list(made: Any, items: tuple) -> None:
 
 def run_items(length: int, specs: tuple, kinds: tuple, stacks: tuple, fixed: tuple) -> list[Any]:
     """What so many rounds of a loop appended to a list; see `grown_items.Run`. kinds: for each stack the type of the
-    numbers that its rows are, or None."""
-    columns = [rows_of(stack) if kind is None else list(map(kind, np.asarray(stack).tolist()))
-               for stack, kind in zip(stacks, kinds)]
+    numbers that its rows are, or None. A tuple is the numbers themselves."""
+    columns = [rows_of(stack) if kind is None else stack if type(stack) is tuple else list(map(kind, np.asarray(
+        stack).tolist())) for stack, kind in zip(stacks, kinds)]
 
     def made(spec: Any, k: int) -> Any:
         if spec[0] == "leaf":

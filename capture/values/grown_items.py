@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeGuard, TypeVar
 
-from dynacomp.capture.values.computed import ArrayV
 from dynacomp.capture.values.constant import holds, is_exactly
 from dynacomp.capture.values.containers import ListV
 from dynacomp.capture.values.value import Value
@@ -74,7 +73,7 @@ class Shape(ABC):
 @dataclass(frozen=True)
 class Leaf(Shape):
     """An array or number of a round: the row of one of the stacks. number: the type of a number, which lies between
-    `low` and `high`."""
+    `low` and `high`. The stack of numbers that Python knows before the call is no array: a ScalarV, their tuple."""
 
     index: int
     number: type | None = None
@@ -154,7 +153,7 @@ class Run:
 
     length: Any
     shapes: tuple[Shape, ...]
-    stacks: list[ArrayV]
+    stacks: list[Any]
 
     def held(self) -> list[Any]:
         """The Values that it keeps alive."""
@@ -167,6 +166,11 @@ class Run:
 def is_run(part: Any) -> TypeGuard[Run]:
     """Whether a part of a list is what a loop appended, and no item."""
     return isinstance(part, Run)
+
+
+def is_leaf(shape: Shape) -> TypeGuard[Leaf]:
+    """Whether each round made one array or number, and nothing around it."""
+    return isinstance(shape, Leaf)
 
 
 def parts_of(v: ListV) -> list[Any]:

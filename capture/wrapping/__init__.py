@@ -15,5 +15,6 @@
     ndarrays            NumPy arrays whose content is known while capturing: NumPy's own functions run on them at
                         once
     changing_contents   Containers whose content changes from call to call: the graph breaks where they are read
+    given_lists         Lists that a call is given, of another length in each call: what their items have in common
     spelled_sizes       NumPy's whole numbers as sizes, where a call has to know them: `jnp.zeros(np.prod(x.shape))`
 """

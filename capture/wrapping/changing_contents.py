@@ -73,12 +73,13 @@ def count(cap: Capture, v: Value) -> tuple[Lazy, int] | None:
     return None
 
 
-def at_end(cap: Capture, v: ListV, index: int) -> Value | Lazy | None:
-    """`v[index]` counted from the end of a list of which not all is known; None where it is to be looked at whole."""
-    if not -len(v.appended) - list.__len__(v.real) <= index < 0 or not in_parts(cap, v.source):
+def item_at(cap: Capture, v: ListV, index: int) -> Value | Lazy | None:
+    """`v[index]` of a list of which not all is known; None where it is to be looked at whole."""
+    length = list.__len__(v.real)
+    if not -len(v.appended) - length <= index < length or not in_parts(cap, v.source):
         return None
-    before = index + len(v.appended)
-    return v.appended[index] if before >= 0 else Lazy(v.real[before], S.Item(v.source, before))  # type: ignore[arg-type]
+    before = index if index >= 0 else index + len(v.appended)
+    return v.appended[index] if index < 0 <= before else Lazy(v.real[before], S.Item(v.source, before))  # type: ignore[arg-type]
 
 
 class Entries(dict[Any, Any]):

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from dynacomp.capture.graph.graph import Graph
@@ -21,8 +23,13 @@ from dynacomp.capture.graph.size_evaluation import evaluate
 def interpreted(graph: Graph) -> Callable[..., tuple[Any, ...]]:
     """The callable of a captured Graph; JAX can trace it."""
     if scope_of(graph) is None:
-        return lambda *arrays: tuple(run(graph, *arrays))
-    return lambda *arrays: tuple(run(at_sizes(graph, list(map(np.shape, arrays))), *arrays))
+        return lambda *arrays: tuple(run(graph, *map(_as_input, arrays)))
+    return lambda *arrays: tuple(run(at_sizes(graph, list(map(np.shape, arrays))), *map(_as_input, arrays)))
+
+
+def _as_input(x: Any) -> Any:
+    """NumPy's arrays are arrays of JAX's in a Graph: a row of one may be at a place that a loop computes."""
+    return jnp.asarray(x) if type(x) is np.ndarray and x.dtype != jax.dtypes.float0 else x
 
 
 def at_sizes(graph: Graph, shapes: Sequence[tuple[int, ...]]) -> Graph:

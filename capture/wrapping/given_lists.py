@@ -1,0 +1,164 @@
+"""Lists that a call is given, of another length in each call: what their items have in common.
+
+    def loss(rewards, logps):                       # lists of floats, and of arrays of one shape
+        return np.mean(rewards) * jnp.stack(logps).sum()
+
+A list is read whole, and its length guarded, until calls have had another one (`changing_contents.Part`). From then on
+its items are columns, where they are alike: Python makes `Columns` in each call before the program runs, in the guards'
+registers, which raises where the items have other types or shapes. All that changes a list in between is a store that
+the capture sees, or breaks the graph.
+
+A column of JAX's arrays is one array. A column of numbers is a tuple, as Python has them, and so is one of NumPy's
+arrays. NumPy's functions take a list of one such column as data (see `ndarrays`); `kinds.given_rows` goes through it.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from dynacomp.capture.graph.avals import ARRAY_TYPE
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.computed import ScalarV
+from dynacomp.capture.values.containers import ListV
+from dynacomp.capture.values.questions import is_list
+from dynacomp.capture.values.value import Value
+from dynacomp.capture.wrapping.changing_contents import in_parts
+
+NUMBERS = (float, int, bool)
+MOST = 4096  # items of a list that are looked at in each call
+MOST_BYTES = 1 << 18  # of a list of arrays that are stacked in each call: the weights of layers are not
+DEPTH = 3  # of tuples in items
+
+
+class Unlike(Exception):
+    """Items that are not alike."""
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A column of Python's numbers of one type."""
+
+    kind: type
+
+    def __call__(self, items: Any) -> Iterator[Any]:
+        if set(map(type, items)) != {self.kind}:
+            raise Unlike
+        yield tuple(items)
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """A column of JAX's arrays of one shape and dtype."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+
+    def __call__(self, items: Any) -> Iterator[Any]:
+        if set(map(type, items)) != {ARRAY_TYPE} or any(
+                x.shape != self.shape or x.dtype != self.dtype or x.weak_type for x in items):
+            raise Unlike
+        yield np.stack([np.asarray(x) for x in items])
+
+
+@dataclass(frozen=True)
+class HostArrays:
+    """A column of NumPy's arrays of one shape and dtype."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+
+    def __call__(self, items: Any) -> Iterator[Any]:
+        if set(map(type, items)) != {np.ndarray} or any(x.shape != self.shape or x.dtype != self.dtype for x in items):
+            raise Unlike
+        yield tuple(items)
+
+
+@dataclass(frozen=True)
+class Many:
+    """Columns of tuples, or of lists, of one length."""
+
+    cls: type
+    parts: tuple[Any, ...]
+
+    def __call__(self, items: Any) -> Iterator[Any]:
+        if set(map(type, items)) != {self.cls} or set(map(len, items)) != {len(self.parts)}:
+            raise Unlike
+        for part, column in zip(self.parts, zip(*items)):
+            yield from part(column)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a list's items; Unlike where they are others than `of` says."""
+
+    of: Any
+
+    def __call__(self, items: list[Any]) -> list[Any]:
+        return list(self.of(items))
+
+
+# --- while capturing
+
+
+def columns(cap: Capture, v: Value) -> tuple[Columns, list[Any], list[S.Host]] | None:
+    """What the items of a list have in common that changes from call to call, two at least; its columns now, and their
+    Sources. None for other lists."""
+    if not is_list(v) or v.unseen is None or v.appended or v.cls is not list or not in_parts(cap, v.source):
+        return None
+    made = columns_of(v)
+    if made is None:
+        return None
+    assert v.source is not None
+    source, found = S.Host(repr(made), (v.source,), made), made(v.real)
+    places = [S.Host("getitem", (source, i), operator.getitem) for i in range(len(found))]
+    cap.numbers.changing.update(zip(places, found))
+    return made, found, places
+
+
+def columns_of(v: ListV) -> Columns | None:
+    items = list(list.__iter__(v.real))
+    if not 2 <= len(items) <= MOST:
+        return None
+    try:
+        found = Columns(_of_item(items[0], DEPTH))
+        size = sum(getattr(column, "nbytes", 0) for column in found(items))
+    except Unlike:
+        return None
+    return found if size <= MOST_BYTES else None
+
+
+def _of_item(item: Any, depth: int) -> Any:
+    cls: Any = type(item)
+    if cls in NUMBERS:
+        return Numbers(cls)
+    if cls is ARRAY_TYPE and _is_on_host(item):
+        return Arrays(item.shape, item.dtype)
+    if cls is np.ndarray and item.dtype.kind in "biuf":
+        return HostArrays(item.shape, item.dtype)
+    if cls in (tuple, list) and item and depth:
+        return Many(cls, tuple(_of_item(x, depth - 1) for x in item))
+    raise Unlike
+
+
+def _is_on_host(array: Any) -> bool:
+    """Whether NumPy reads it where it is."""
+    return not jax.dtypes.issubdtype(array.dtype, jax.dtypes.extended) and all(
+        d.platform == "cpu" for d in array.devices()) and jax.default_backend() == "cpu"
+
+
+def as_data(cap: Capture, v: Value) -> Value:
+    """A list of one column of what NumPy knows as something that changes, for a function of NumPy's; others as they
+    are."""
+    found = columns(cap, v)
+    if found is None or not isinstance(found[0].of, (Numbers, HostArrays)):
+        return v
+    source = S.Host("list", (found[2][0],), list)
+    cap.numbers.changing[source] = list(found[1][0])
+    return ScalarV(list(found[1][0]), source=source)

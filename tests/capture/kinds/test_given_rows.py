@@ -1,0 +1,213 @@
+"""Lists of another length in each call: two captures for all lengths, three where one is short, and no break; the
+values, types and lists of plain Python. Floats are Python's own, to the last bit."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dynacomp
+from tests.changing.kit import outcome, unlike
+
+LENGTHS = (5, 7, 9, 3, 2, 6)
+
+
+def floats(n):
+    return [((i * 37) % 11) / 7 for i in range(n)]
+
+
+def ints(n):
+    return [(i * 37) % 11 for i in range(n)]
+
+
+def arrays(n):
+    return [jnp.asarray(np.random.RandomState(i).randn(3), jnp.float32) for i in range(n)]
+
+
+def discounted(rewards):
+    found, total = [], 0.0
+    for r in reversed(rewards):
+        total = r + 0.9 * total
+        found.insert(0, total)
+    out = jnp.array(found)
+    return (out - out.mean()) / out.std(), total
+
+
+def policy_loss(rewards, logps):
+    total, returns = 0.0, []
+    for r in rewards[::-1]:
+        total = r + 0.99 * total
+        returns.append(total)
+    return -(jnp.stack(logps).sum(1) * jnp.array(returns[::-1])).sum()
+
+
+def totals(xs):
+    found, total = [], 0.0
+    for x in xs:
+        total += x
+        found.append(total)
+    return found, jnp.array(found), sum(xs) / len(xs), max(xs), min(found)
+
+
+def looked_up(ids, table):
+    found = table[jnp.array(ids)], table[np.array(ids)].sum(0), table[max(ids)]
+    return *found, table[jnp.array(ids[1:])], ids[0], ids[-1], sum(ids)
+
+
+def edges(table, pairs):
+    for i, j, weight in pairs:
+        table = table.at[i, j].add(weight)
+    return table
+
+
+def filtered(xs):
+    total = 0.0
+    for x in xs:
+        if x > 0.5:
+            total += x
+    return jnp.float32(total)
+
+
+def layers(ws, x):
+    for i, w in enumerate(ws):
+        x = jnp.tanh(x * w)
+        if i % 2:
+            x = x + 1
+    return x
+
+
+def gathered(xs):
+    return sum(jnp.sum(x) for x in xs), jnp.concatenate([x[None] for x in xs]), len(xs), xs[0] + xs[-1]
+
+
+def by_numpy(xs, w):
+    return w * np.mean(xs), np.array(xs).std(), np.cumsum(xs), np.argmax(xs)
+
+
+def numpy_rows(xs):
+    return jnp.asarray(np.stack(xs)).mean(0), jnp.stack(xs).sum(), jnp.array(xs)
+
+
+def nested(xs):
+    return jnp.array(xs), jnp.array(xs[0])
+
+
+def in_a_gradient(xs, w):
+    return jax.grad(lambda w: sum(jnp.tanh(x * w).sum() for x in xs))(w)
+
+
+PROGRAMS = [(discounted, lambda n: (floats(n),)), (policy_loss, lambda n: (floats(n), arrays(n))),
+            (totals, lambda n: (floats(n),)), (looked_up, lambda n: (ints(n), jnp.eye(12))),
+            (edges, lambda n: (jnp.zeros((8, 8)), [(i % 8, (i + 1) % 8, float(i)) for i in range(n)])),
+            (filtered, lambda n: (floats(n),)), (layers, lambda n: (arrays(n), jnp.ones(3))),
+            (gathered, lambda n: (arrays(n),)), (by_numpy, lambda n: (floats(n), jnp.ones(2))),
+            (numpy_rows, lambda n: ([np.full(3, i / 3, np.float32) for i in range(n)],)),
+            (nested, lambda n: ([floats(3) for _ in range(n)],)), (in_a_gradient, lambda n: (arrays(n), jnp.ones(3)))]
+
+
+def captures(fn, given, lengths=LENGTHS, backend="eager"):
+    """How often `fn` was captured for calls with `given(n)`, which end as in plain Python, its arguments too."""
+    dynacomp.reset()
+    compiled = dynacomp.jit(fn, backend=backend)
+    for n in lengths:
+        plain, ours = given(n), given(n)
+        wrong = unlike(outcome(fn, plain), outcome(compiled, ours))
+        assert not wrong, f"length {n}: {wrong}"
+        assert jax.tree.structure(plain) == jax.tree.structure(ours)
+    return dynacomp.stats()["frames_captured"]
+
+
+@pytest.mark.parametrize(("fn", "given"), PROGRAMS, ids=lambda x: x.__name__)
+def test_two_captures_for_all_lengths(fn, given):
+    assert captures(fn, given) <= 3
+    assert not dynacomp.stats()["breaks"] and not dynacomp.stats()["frames_eager"]
+
+
+def test_native_kernels():
+    assert captures(policy_loss, lambda n: (floats(n), arrays(n)), LENGTHS[:4], "cpp") <= 3
+
+
+# --- what is not alike, and what changes
+
+
+def test_other_types_and_shapes_are_other_entries():
+    given = {5: floats, 7: ints, 9: lambda n: [*floats(n), 1], 6: arrays, 8: lambda n: [1.0] * n}
+    assert captures(lambda xs: jnp.array(xs), lambda n: (given[n](n),), (5, 7, 9, 6, 8) * 2) <= 6
+
+
+def test_zeros_have_signs():
+    def signs(xs):
+        found, total = [], -0.0
+        for x in xs:
+            total = total + x
+            found.append(total)
+        return found, 1 / jnp.array(found)
+
+    assert captures(signs, lambda n: ([(-1.0) ** n * 0.0] * n,)) <= 3
+
+
+def test_an_int_that_jax_does_not_hold():
+    def counted(n):
+        return [2**40 * (n == 9) + i for i in range(n)],
+
+    assert captures(lambda xs: jnp.array(xs), counted) <= 6
+
+
+def appended(a, b):
+    a.append(1.5)
+    return jnp.array(b), len(a), sum(b)
+
+
+def grows(xs):
+    for x in xs:
+        if len(xs) < 9:
+            xs.append(x)
+    return jnp.array(xs)
+
+
+def turned(xs):
+    xs.reverse()
+    return jnp.array(xs), xs
+
+
+def stores(xs):
+    xs[0] = xs[-1] * 2
+    return jnp.array(xs)
+
+
+def scaled_in_place(xs):
+    for x in xs:
+        x += 1
+    return jnp.array(xs)
+
+
+def twice(x):
+    return x, x
+
+
+@pytest.mark.parametrize(("fn", "given"), [
+    (appended, lambda n: twice(floats(n))), (grows, lambda n: (ints(n),)), (turned, lambda n: (floats(n),)),
+    (stores, lambda n: (floats(n),)), (scaled_in_place, lambda n: ([np.full(2, float(i)) for i in range(n)],)),
+], ids=lambda x: x.__name__)
+def test_a_list_that_the_program_changes(fn, given):
+    assert 2 <= captures(fn, given) <= 9
+
+
+def test_the_items_themselves_come_back():
+    def picks(xs):
+        return xs[0] is xs[-len(xs)], xs[-1], [x is y for x, y in zip(xs, list(xs))]
+
+    captures(picks, lambda n: (arrays(n),))
+    given = arrays(4)
+    assert dynacomp.jit(picks, backend="eager")(given)[1] is given[-1]
+
+
+def test_large_arrays_are_not_stacked_in_each_call():
+    """The weights of layers: each depth has an entry."""
+    def model(ws, x):
+        for w in ws:
+            x = jnp.tanh(x @ w)
+        return x
+
+    weights = [jnp.eye(200) for _ in range(6)]
+    assert captures(model, lambda n: (weights[:n], jnp.ones(200)), (2, 3, 4, 2, 3, 4)) == 3
