@@ -29,6 +29,7 @@ from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.questions import is_graph_number, is_object
 from dynacomp.capture.values.standing import LaterV
 from dynacomp.capture.values.value import Value, is_changing, is_constant, type_of
+from dynacomp.capture.wrapping import ndarrays
 
 
 @row(abs)
@@ -51,6 +52,9 @@ def _divmod(cap: Capture, a: Value, b: Value) -> Value:
         method = cap.own(x, name)
         if method is not None:
             return cap.call(method, [y])
+    made = ndarrays.call(cap, divmod, [a, b], {}) if any(map(ndarrays.is_numpy, (a, b))) else None
+    if made is not None:
+        return made
     return library_call(cap, divmod, [a, b]) if any(of_class(ArrayV, (a, b))) else fold(cap, divmod, a, b)
 
 
@@ -88,7 +92,12 @@ def _round_later(cap: Capture, x: Value, n: Value) -> Value:
     return found
 
 
-define(ArrayV, Kind(round=lambda cap, x, n: library_call(cap, round, [x, n])))
+def _round_array(cap: Capture, x: Value, n: Value) -> Value:
+    made = ndarrays.call(cap, round, [x, n], {}) if ndarrays.is_numpy(x) else None
+    return made or library_call(cap, round, [x, n])
+
+
+define(ArrayV, Kind(round=_round_array))
 define(LaterV, Kind(round=_round_later))
 define(NumberV, Kind(round=_round_later))
 
