@@ -144,7 +144,7 @@ class Standin:
         leaves, treedef = jax.tree.flatten((args, kwargs))
         way = way_of(args, kwargs)
         key = (place, way, tuple(aval_of(x).weak_type for x in leaves if is_array(x)))
-        if key not in self.graphs or key not in self.changing and (key in self.assuming or self._outdated(key)):
+        if key not in self.graphs or self._is_to_run_again(key):
             body = Body.inside(self.cap, _name(self.value), inline=called_in_line(self.cap),
                                fresh=is_fresh(self.value) and not self.cap.libraries.derived,
                                stands=self.cap.libraries.stands, trace=core.trace_ctx.trace)
@@ -155,17 +155,22 @@ class Standin:
             self.assuming.update([key] if body.assumes else [])
             self.numbers = self.numbers or body.numbers
             self.since[key] = len(self.cap.effects.mutated)
-        elif key in self.changing and not self.cap.libraries.derived:
+        elif key in self.changing and not (self.pinned or self.cap.libraries.derived):
             raise Break("effect_in_body", "a transformed function that changes outer objects is called twice")
         graph, captured = self.found.setdefault(place, {})[way] = self.graphs[key]
         stands = [stand_for(self.cap, n) for n in captured]
         self.cap.libraries.stands.update((id(s), (s, n)) for s, n in zip(stands, captured))
         return run_body(graph, stands, args, kwargs)
 
+    def _is_to_run_again(self, key: Any) -> bool:
+        """Whether its Graph does not count for this call: others are checked, or see what the program has changed."""
+        fixed = self.pinned or key in self.changing
+        return not fixed and (key in self.assuming or self._outdated(key))
+
     def _outdated(self, key: Any) -> bool:
         """Whether the program has changed what the function may read, since its Graph was captured."""
         since, self.since[key] = self.since[key], len(self.cap.effects.mutated)
-        return not self.pinned and self.since[key] > since and may_see(self.cap, self.value, since)
+        return self.since[key] > since and may_see(self.cap, self.value, since)
 
     @contextlib.contextmanager
     def kept(self) -> Iterator[None]:

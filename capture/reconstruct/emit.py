@@ -428,8 +428,8 @@ def _partial(e: Emitter, v: PartialV) -> None:
 def _library(e: Emitter, v: LibraryV) -> None:
     if waits_for_effects(e.cap, v) or differs_since(e.cap, v):
         raise Unbuildable(v, "a library's object made of what has changed since")
-    if v.entered:
-        raise Unbuildable(v, "a context manager that was entered")
+    if v.entered or v.once:
+        raise Unbuildable(v, "a context manager that was entered" if v.entered else "what did more when it was made")
     e.call(runtime.call, lambda: e.const(v.make), lambda: e.whole(TupleV(list(v.args))),
            lambda: e.const(tuple(v.kwargs)), lambda: e.whole(TupleV(list(v.kwargs.values()))))
     e.remember(v)

@@ -234,6 +234,8 @@ def _library(cap: Capture, value: LibraryV) -> Any:
         return localise(cap, value.node)
     place = place_of(cap)
     if place not in value.lowered:
+        if value.once:
+            raise Break("effect_in_body", "what is left of a function that changes outer objects, or prints")
         value.lowered[place] = LibraryArg(value.make, *lower_arguments(cap, value.make, value.args, value.kwargs))
     return value.lowered[place]
 

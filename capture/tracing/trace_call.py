@@ -109,8 +109,9 @@ class Call:
     name: str | None
 
     def made(self, real: Any = None, fixed: bool = False) -> LibraryV:
-        """The result as an object whose node is made when something consumes it."""
-        return LibraryV(self.fn, tuple(self.args), self.kwargs, real=real, fixed=fixed)
+        """The result as an object whose node is made when something consumes it; `once` if that would do more."""
+        once = any(s.changing for s in standins_in(self.lowered))
+        return LibraryV(self.fn, tuple(self.args), self.kwargs, real=real, fixed=fixed, once=once)
 
 
 def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value] | None = None,
@@ -149,8 +150,6 @@ def _refuse_function(fn: Any, args: list[Value]) -> None:
 def _result(cap: Capture, call: Call) -> Value:
     """What stands for the result: a constant, an argument, an array of the Graph, an object made when it is needed."""
     outcome, result = call.outcome, call.outcome.result
-    if any(s.changing for s in standins_in(call.lowered)) and _keeps_function(outcome):
-        raise Break("effect_in_body", f"{label(call.fn)} keeps a function that changes outer objects, or prints")
     if not outcome.whole:
         return call.made(result)
     if outcome.tells:
@@ -171,12 +170,6 @@ def _result(cap: Capture, call: Call) -> Value:
                      or hides_tracers(result))
         return call.made(result, fixed)
     return call.made(result) if _hides(result) else _structured(cap, call)
-
-
-def _keeps_function(outcome: Outcome) -> bool:
-    """Whether the result is made again, by another such call, where Python or a call needs it: a pullback, say."""
-    kept = jax.tree.leaves(outcome.result, is_leaf=_is_function_like) if outcome.whole else [None]
-    return not all(is_aval(x) or is_literal(x) or is_nothing(x) for x in kept)
 
 
 def _hides(result: Any) -> bool:

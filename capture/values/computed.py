@@ -91,6 +91,7 @@ class LibraryV(Value):
     lowered: dict[Any, Any] = field(default_factory=dict)  # body -> its form there as a node argument, once asked for
     entered: bool = False  # a context manager whose `__enter__` the program has called, without a `with` statement
     fields: dict[str, Value] = field(default_factory=dict)  # a named tuple: what was read of it, one object each time
+    once: bool = False  # what made it has changed outer objects, or printed: it is made nowhere else
     shell: Any = None  # a named tuple: one of its fields, once it was taken apart as a tree
 
 

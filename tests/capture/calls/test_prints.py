@@ -49,9 +49,10 @@ def noted(p):
     return (p * p).sum()
 
 
-def pulled(fn):
+def pulled(fn, between=lambda: None):
     def run(p):
         value, back = jax.vjp(fn, p)
+        between()
         return value, back(value)[0], back(value * 2)[0], len(LOG)
 
     return run
@@ -83,7 +84,12 @@ def test_prints_in_the_bodies_of_transformations(fn, capsys):
 
 @pytest.mark.parametrize("fn", [plain, noted], ids=["print", "change"])
 def test_what_a_pullback_is_made_of_runs_once(fn, capsys):
-    assert same(pulled(fn), 8, capsys, calls=3)
+    assert same(pulled(fn), 2, capsys, calls=3) == {}
+    assert "live" in same(pulled(fn, dynacomp.graph_break), 8, capsys, calls=2)
+
+
+def test_a_gradient_of_a_pullback(capsys):
+    assert same(jax.grad(lambda p: (jax.vjp(plain, p)[1](p[0])[0] * p).sum()), 1, capsys, calls=2) == {}
 
 
 def test_what_jit_traces_prints_once(capsys):
