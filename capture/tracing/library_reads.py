@@ -37,7 +37,7 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import by_handler, handlers
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.remembered import remembered
-from dynacomp.capture.symbolic.libraries import is_host, is_steady_module, module_of, tokens_of
+from dynacomp.capture.symbolic.libraries import is_host, is_host_module, is_steady_module, module_of, tokens_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import changed
 from dynacomp.capture.tracing.host_contexts import Contexts, guard_contexts
@@ -74,13 +74,16 @@ class Hearing:
 
     def hear(self, fn: types.FunctionType) -> bool:
         """Whether what `fn` calls is to be heard, too."""
+        module = module_of(fn)
+        steady = is_steady_module(module) and not opens_files(fn)
+        if steady and not is_host_module(module):  # nearly all: of those nothing else is asked
+            return False
         if fn.__code__ in collecting() or fn.__name__ == "__del__":
             return False
         if fn.__code__ in handlers():
             return True
-        module = module_of(fn)
         host = self.contexts.hear(module)
-        if is_steady_module(module) and not opens_files(fn):
+        if steady:
             return host
         if not interrupted() and fn not in self.heard:
             self.collect(fn)
