@@ -162,6 +162,7 @@ def by_what_may_be_none(x):
 
 
 def test_sizes_that_may_be_0_divide_as_in_python():
+    dynacomp.reset()
     compiled = dynacomp.jit(by_what_may_be_none, backend="eager")
     for n in (5, 6, 4, 3, 4, 2, 5):
         assert compiled(X[:n]) == by_what_may_be_none(X[:n])

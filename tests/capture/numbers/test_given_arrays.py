@@ -231,6 +231,7 @@ def test_an_array_of_a_closure_whose_length_changes_is_data():
         print(end="", flush=scale > 1e9)
         return jax.value_and_grad(of)(scale)
 
+    dynacomp.reset()
     compiled, caps = dynacomp.jit(f, backend="eager"), []
     for w, xb in batches():
         before = dynacomp.stats()["frames_captured"]

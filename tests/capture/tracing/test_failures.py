@@ -46,6 +46,7 @@ def test_a_function_that_looks_at_a_number_is_entered_before_that_is_a_constant(
     def f(x, rate):
         return x * optax.warmup_cosine_decay_schedule(0.0, rate, 3, 20)(5)
 
+    dynacomp.reset()
     compiled, caps = dynacomp.jit(f, backend="eager"), []
     for rate in (0.1, 0.2, 0.3, 0.0, 0.4, 0.05, 0.6):
         before = dynacomp.stats()["frames_captured"]
