@@ -24,6 +24,5 @@
     exceptions          Exceptions as Values: what they hold, how they are chained, what they say
     suspended_values    Generators that stand still, as Values and back: what the driver of one keeps is what a
                         symbolic frame holds
-    unknown_traces      What a frame asks about the trace that runs it, where JAX's transformations run its caller
     emit_iterators      Iterators that are alive where captured code ends, rebuilt where they stand
 """

@@ -18,5 +18,7 @@
     graph_break     Graph breaks: the end of a replacement code object that stops in the middle of
                     its frame
     unchanged       What a call leaves as it was, though the program stored into it
+    unknown_traces  What a frame asks about the trace that runs it, where JAX's transformations run
+                    its caller
     tracebacks      Tracebacks of exceptions that were raised and caught inside captured code
 """
