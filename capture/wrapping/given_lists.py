@@ -117,6 +117,7 @@ def columns(cap: Capture, v: Value) -> tuple[Columns, list[Any], list[S.Host]] |
         return None
     assert v.source is not None
     source, found = S.Host(repr(made), (v.source,), made), made(v.real)
+    cap.guards.add("is_type", source, list)  # which makes them, or fails
     places = [S.Host("getitem", (source, i), operator.getitem) for i in range(len(found))]
     cap.numbers.changing.update(zip(places, found))
     return made, found, places

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -29,7 +28,7 @@ def interpreted(graph: Graph) -> Callable[..., tuple[Any, ...]]:
 
 def _as_input(x: Any) -> Any:
     """NumPy's arrays are arrays of JAX's in a Graph: a row of one may be at a place that a loop computes."""
-    return jnp.asarray(x) if type(x) is np.ndarray and x.dtype != jax.dtypes.float0 else x
+    return jnp.asarray(x) if type(x) is np.ndarray and x.dtype.isnative and x.dtype.kind in "biufc" else x
 
 
 def at_sizes(graph: Graph, shapes: Sequence[tuple[int, ...]]) -> Graph:

@@ -146,6 +146,23 @@ def test_zeros_have_signs():
     assert captures(signs, lambda n: ([(-1.0) ** n * 0.0] * n,)) <= 3
 
 
+def stepped(xs):
+    k = len(xs) - 1
+    found = xs[k] + xs[k // 2]
+    xs[k] = 0.0
+    return found, sum(xs)
+
+
+def test_what_only_python_asks_of_the_items_is_guarded():
+    """Nothing goes into the Graph: other types are another entry all the same, and stores come after reads."""
+    given = {5: floats, 7: floats, 9: ints, 3: lambda n: ["a"] * n, 2: lambda n: [1, 2.0], 6: lambda n: [None] * n}
+
+    def both(xs, x):
+        return x * 2, stepped(xs)
+
+    captures(both, lambda n: (given[n](n), jnp.ones(2)), (5, 7, 9, 3, 2, 6, 5, 9, 7))
+
+
 def test_an_int_that_jax_does_not_hold():
     def counted(n):
         return [2**40 * (n == 9) + i for i in range(n)],
