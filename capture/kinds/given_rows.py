@@ -24,6 +24,7 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.bodies.subgraphs import localise
 from dynacomp.capture.graph.avals import Aval, aval_of
 from dynacomp.capture.numbers import dynamic_scalars, size_values
+from dynacomp.capture.numbers.applied import Applied, Given
 from dynacomp.capture.numbers.graph_inputs import add_input
 from dynacomp.capture.numbers.host_functions import as_scalar
 from dynacomp.capture.symbolic.machine import Capture
@@ -112,5 +113,5 @@ def part_of(column: ScalarV, index: slice) -> ScalarV | None:
     """`column[index]`; None where no row is left now, or the ends change."""
     if not all(x is None or type(x) is int for x in (index.start, index.stop, index.step)) or not column.hint[index]:
         return None
-    fn = operator.itemgetter(index)
-    return ScalarV(column.hint[index], source=S.Host(f"part{index}", (column.source,), fn))
+    made = Applied(operator.getitem, (Given(0), index), {})
+    return ScalarV(column.hint[index], source=S.Host(repr(made), (column.source,), made))

@@ -5,8 +5,8 @@
 
 A list is read whole, and its length guarded, until calls have had another one (`changing_contents.Part`). From then on
 its items are columns, where they are alike: Python makes `Columns` in each call before the program runs, in the guards'
-registers, which raises where the items have other types or shapes. All that changes a list in between is a store that
-the capture sees, or breaks the graph.
+registers, which raises where the items have other types or shapes. All that changes a list in between, or a list in it,
+is a store that the capture sees (it is read item by item then), or breaks the graph.
 
 A column of JAX's arrays is one array. A column of numbers is a tuple, as Python has them, and so is one of NumPy's
 arrays. NumPy's functions take a list of one such column as data (see `ndarrays`); `kinds.given_rows` goes through it.
@@ -55,14 +55,14 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Arrays:
-    """A column of JAX's arrays of one shape and dtype."""
+    """A column of JAX's arrays of one shape and dtype, on no device that the program has chosen."""
 
     shape: tuple[int, ...]
     dtype: Any
 
     def __call__(self, items: Any) -> Iterator[Any]:
         if set(map(type, items)) != {ARRAY_TYPE} or any(
-                x.shape != self.shape or x.dtype != self.dtype or x.weak_type for x in items):
+                x.shape != self.shape or x.dtype != self.dtype or x.weak_type or x.committed for x in items):
             raise Unlike
         yield np.stack([np.asarray(x) for x in items])
 
@@ -112,7 +112,7 @@ def columns(cap: Capture, v: Value) -> tuple[Columns, list[Any], list[S.Host]] |
     Sources. None for other lists."""
     if not is_list(v) or v.unseen is None or v.appended or v.cls is not list or not in_parts(cap, v.source):
         return None
-    made = columns_of(v)
+    made = None if _holds_changed(cap, v.real) else columns_of(v)
     if made is None:
         return None
     assert v.source is not None
@@ -121,6 +121,13 @@ def columns(cap: Capture, v: Value) -> tuple[Columns, list[Any], list[S.Host]] |
     places = [S.Host("getitem", (source, i), operator.getitem) for i in range(len(found))]
     cap.numbers.changing.update(zip(places, found))
     return made, found, places
+
+
+def _holds_changed(cap: Capture, items: Any, depth: int = DEPTH) -> bool:
+    """Whether the program has changed a list in there, so that its items are no more what they were before the call."""
+    inner = [x for x in items if type(x) in (tuple, list)] if depth else []
+    return any(type(x) is list and getattr(cap.known.objects.get(id(x)), "dirty", False) or _holds_changed(
+        cap, x, depth - 1) for x in inner)
 
 
 def columns_of(v: ListV) -> Columns | None:

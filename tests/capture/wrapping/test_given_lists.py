@@ -1,0 +1,61 @@
+"""`wrapping.given_lists`: what the items of a list have in common, and that a store among them is seen."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dynacomp
+from dynacomp.capture.wrapping.given_lists import Arrays, Columns, HostArrays, Many, Numbers, Unlike
+from tests.changing.kit import outcome, unlike
+
+LENGTHS = (5, 7, 3, 6, 2)
+
+
+def test_columns():
+    pairs = Columns(Many(tuple, (Numbers(int), Arrays((2,), jnp.float32))))
+    numbers, arrays = pairs([(i, jnp.ones(2) * i) for i in range(3)])
+    assert numbers == (0, 1, 2) and arrays.tolist() == [[0, 0], [1, 1], [2, 2]]
+
+
+@pytest.mark.parametrize(("of", "items"), [
+    (Numbers(int), [1, True]), (Numbers(float), [1.0, np.float64(2)]), (Many(tuple, (Numbers(int),)), [(1,), (1, 2)]),
+    (Arrays((), jnp.float32), [jnp.float32(1), jnp.asarray(1.0)]), (HostArrays((2,), np.dtype("f4")), [np.zeros(2)]),
+    (Arrays((2,), jnp.float32), [jax.device_put(jnp.ones(2), jax.devices()[0])])])
+def test_others_are_unlike(of, items):
+    with pytest.raises(Unlike):
+        Columns(of)(items)
+
+
+def stores_in_the_first(xs):
+    xs[0][0] = 50.0
+    return jnp.array(xs)
+
+
+def stores_in_the_last(xs):
+    row = xs[-1]
+    row[1] = row[1] + 7
+    return jnp.array(xs), row
+
+
+def stores_in_a_tuple(xs):
+    xs[-1][1][0] = 4.0
+    return [jnp.array(row).sum() * i for i, row in xs]
+
+
+def holds_itself(xs):
+    xs[1].append(xs[1])
+    return len(xs), xs[0][0] + jnp.ones(2)
+
+
+@pytest.mark.parametrize(("fn", "item"), [
+    (stores_in_the_first, lambda i: [1.0 * i, 2.0]), (stores_in_the_last, lambda i: [1.0 * i, 2.0]),
+    (stores_in_a_tuple, lambda i: (i, [1.0 * i, 2.0])), (holds_itself, lambda i: [1.0 * i])], ids=lambda x: x.__name__)
+def test_a_store_into_a_list_in_the_list_is_seen(fn, item):
+    """Their columns would be what they were before the call."""
+    dynacomp.reset()
+    compiled = dynacomp.jit(fn, backend="eager")
+    for n in LENGTHS:
+        wrong = unlike(outcome(fn, ([item(i) for i in range(n)],)), outcome(compiled, ([item(i) for i in range(n)],)))
+        assert not wrong, f"length {n}: {wrong}"
+    assert 1 <= dynacomp.stats()["frames_captured"] <= 10
