@@ -93,15 +93,14 @@ static int eval_number(Step *s, Run *run, const Call *call)
 
 /* `("host", dst, fn, registers)`: what a pure function in C makes of numbers, strings, NumPy arrays and
  * tuples or lists of those; see host_functions.py and host_arrays.py. */
-enum { MAX_HOST_ARGS = 16 };
+enum { FEW_HOST_ARGS = 16 }; /* these are laid out on the stack; `"".join(parts)` may have any number */
 
 static int finish_host(Step *s, Builder *b)
 {
     PyObject *registers = s->refs[1];
-    if (!PyCallable_Check(s->refs[0]) || !PyTuple_CheckExact(registers) ||
-        PyTuple_GET_SIZE(registers) > MAX_HOST_ARGS) {
-        PyErr_Format(PyExc_TypeError, "host: expected a callable and a tuple of at most %d registers, got %R and %R",
-                     MAX_HOST_ARGS, s->refs[0], registers);
+    if (!PyCallable_Check(s->refs[0]) || !PyTuple_CheckExact(registers)) {
+        PyErr_Format(PyExc_TypeError, "host: expected a callable and a tuple of registers, got %R and %R", s->refs[0],
+                     registers);
         return -1;
     }
     s->n = PyTuple_GET_SIZE(registers);
@@ -162,20 +161,32 @@ static void clear_unless_from_outside(void)
     Py_XDECREF(trace);
 }
 
-static int eval_host(Step *s, Run *run, const Call *call)
+/* The result; NULL where an argument is of another kind (no exception is set then) or the function raises. */
+static PyObject *call_host(const Step *s, const Run *run, PyObject **args)
 {
-    DC_UNUSED(call);
-    PyObject *args[MAX_HOST_ARGS];
     const int *places = s->ext;
     for (Py_ssize_t i = 0; i < s->n; i++) {
         args[i] = run->regs[places[i]];
         if (!exact(args[i], &operators[NUMPY_TOO]) && !of_numpy(args[i])) {
-            return 0;
+            return NULL;
         }
     }
-    PyObject *found = PyObject_Vectorcall(s->refs[0], args, (size_t)s->n, NULL);
-    if (found == NULL) {
+    return PyObject_Vectorcall(s->refs[0], args, (size_t)s->n, NULL);
+}
+
+static int eval_host(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    PyObject *few[FEW_HOST_ARGS];
+    PyObject **args = s->n <= FEW_HOST_ARGS ? few : PyMem_Malloc((size_t)s->n * sizeof(PyObject *));
+    PyObject *found = args ? call_host(s, run, args) : PyErr_NoMemory();
+    if (args != few) {
+        PyMem_Free(args);
+    }
+    if (found == NULL && PyErr_Occurred()) {
         clear_unless_from_outside();
+    }
+    if (found == NULL) {
         return 0;
     }
     dc_set_register(run, s->dst, found);

@@ -53,6 +53,15 @@ def test_of_ints_that_change(name):
     compiled_like_plain(lambda x, k: (x + 1, fn(k)), [(jnp.ones(3), n) for n in SIZES], 2)
 
 
+def test_a_text_of_any_number_of_parts():
+    """More than the sixteen that a guard's step keeps on the stack: the whole capture failed."""
+    def program(x, k):
+        words = "-".join([f"{k + i}" for i in range(40)])
+        return x + 1 if words.endswith("41") else x - 1, words, len("".join([str(k), *"abcdefghijklmnopq"]))
+
+    compiled_like_plain(program, [(jnp.ones(3), n) for n in (*SIZES, 2, 7, 2, 8, 100)], 3)
+
+
 @pytest.mark.parametrize("use", [
     lambda x, k: x[:k] * 2, lambda x, k: jnp.zeros((k, 3)) + x[0], lambda x, k: jax.lax.top_k(x, k),
     lambda x, k: jax.nn.one_hot(jnp.arange(4), k), lambda x, k: x[k] + x[-k], lambda x, k: jnp.roll(x, k),
