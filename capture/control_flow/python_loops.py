@@ -19,7 +19,7 @@ from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bytecode.code import Instruction
 from dynacomp.capture.control_flow.long_loops import leave
 from dynacomp.capture.graph.sizes import canonical, is_symbolic, names
-from dynacomp.capture.kinds.iteration import ROUNDS_ASKED
+from dynacomp.capture.kinds.iteration import ROUNDS_ASKED, left_of
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.computed import SizeV
@@ -48,16 +48,16 @@ def watch_rounds(cap: Capture, frame: Frame, instr: Instruction, it: Value) -> N
     loop = frame.loops[instr.index]
     if loop.rounds == 1:
         cap.numbers.scalars.update(counted(cap, it))
-    if must_unroll(it, loop.rounds) and loop.step not in cap.lessons.breaks and any(
+    if must_unroll(cap, it, loop.rounds) and loop.step not in cap.lessons.breaks and any(
             map(cap.root.policy.changes_often, rounds_of(cap, it))):
         leave(cap, loop, "rounds")
 
 
-def must_unroll(it: Value, rounds: int) -> bool:
+def must_unroll(cap: Capture, it: Value, rounds: int) -> bool:
     """Whether the number of rounds has to be known now: a range may still become a node in its first rounds."""
     counts = counters(it)
     if counts:
-        return any(is_size(c.step) or is_size(c.stop) and c.asked >= ROUNDS_ASKED for c in counts)
+        return any(is_size(c.step) or c.asked >= ROUNDS_ASKED and is_size(left_of(cap, c)) for c in counts)
     return rounds == 1
 
 

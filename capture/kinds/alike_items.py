@@ -27,11 +27,13 @@ from dynacomp.capture.numbers import dynamic_scalars, size_values
 from dynacomp.capture.numbers.host_functions import as_scalar
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.tracing.trace_call import library_call
-from dynacomp.capture.values.computed import ArrayV, NumberV, SizeV
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.computed import ArrayV, NumberV, ScalarV, SizeV
 from dynacomp.capture.values.constant import Const, is_exactly
 from dynacomp.capture.values.containers import ListV, TupleV
 from dynacomp.capture.values.grown_items import Fixed, Leaf, Many, Run, Shape, is_leaf, is_run, parts_of
 from dynacomp.capture.values.iterators import CountIterV, StreamV, counters, is_sized
+from dynacomp.capture.values.kind import Kind, define
 from dynacomp.capture.values.questions import is_graph_array, is_graph_number, is_list, is_scalar, is_size
 from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping import given_lists
@@ -47,7 +49,11 @@ def whole(cap: Capture, v: Value) -> Run | None:
     if not front.settled:
         return None
     length: Any = size_values.expr_of(front.count(v))
-    found = [_columns(cap, part) for part in parts_of(v)]  # type: ignore[arg-type]
+    parts = parts_of(v)  # type: ignore[arg-type]
+    found = [_columns(cap, part) for part in parts]
+    kinds = {kind for part in found if part is not None and (kind := given_rows.number_kind(*part)) is not None}
+    if len(kinds) == 1:
+        found = [given_rows.as_column(cap, part, *kinds) or other for part, other in zip(parts, found)]
     if any(part is None or part[0] != found[0][0] for part in found):  # type: ignore[index]
         return None
     shapes, columns = zip(*found)  # type: ignore[arg-type]
@@ -113,6 +119,8 @@ def _joined(cap: Capture, column: list[Any]) -> Any:
     """The rows of several stacks, one after the other; None where they are not alike."""
     if len(column) == 1:
         return column[0]
+    if all(map(is_scalar, column)):
+        return functools.reduce(functools.partial(dynamic_scalars.host, "joined", operator.add), column)
     if any(map(is_scalar, column)) or len({(v.aval.dtype, v.aval.weak_type) for v in column}) > 1 or any(
             v.aval.shape[1:] != column[0].aval.shape[1:] for v in column):
         return None
@@ -153,6 +161,18 @@ def of_numbers(cap: Capture, fn: Any, v: Value, *others: Value) -> Value | None:
     if run is None or not is_leaf(run.shapes[0]) or run.shapes[0].number is None or not is_scalar(run.stacks[0]):
         return None
     return dynamic_scalars.host(fn.__name__, fn, run.stacks[0], *(as_scalar(cap, x) for x in others))
+
+
+def as_data(cap: Capture, v: ListV) -> Value | None:
+    """A list of numbers that Python knows before the call, or of NumPy's arrays, as something that changes, for a
+    function of NumPy's; None for others."""
+    run = whole(cap, v)
+    if run is None or not is_leaf(run.shapes[0]) or not is_scalar(run.stacks[0]):
+        return None
+    column = run.stacks[0]
+    source = S.Host("list", (column.source,), list)
+    cap.numbers.changing[source] = list(column.hint)
+    return ScalarV(list(column.hint), source=source)
 
 
 def row_at(cap: Capture, v: Value, key: Value) -> Value | None:
@@ -265,3 +285,6 @@ def goes_on(it: Value) -> bool:
         return isinstance(v, StreamV) and (getattr(v.state.get("shape"), "number", None) is float and not
                                            is_scalar(v.parts[1]) or any(map(is_float, v.parts)))
     return is_sized(counters(it)) and not is_float(it)
+
+
+define(ListV, Kind(numbers=as_data))

@@ -31,7 +31,8 @@ from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.tracing.trace_call import emit_node
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.computed import ArrayV, ScalarV
-from dynacomp.capture.values.grown_items import Leaf, Many, Run, Shape
+from dynacomp.capture.values.constant import is_exactly
+from dynacomp.capture.values.grown_items import Fixed, Leaf, Many, Run, Shape, is_fixed, is_leaf, is_run
 from dynacomp.capture.values.questions import is_graph_number, is_scalar
 from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping import given_lists
@@ -94,6 +95,24 @@ def as_array(cap: Capture, stack: Any, length: Any) -> ArrayV | None:
     except OverflowError:
         return None
     return _input(cap, S.Host(repr(made), (stack.source,), made), Aval((length, *np.shape(first)), made.dtype))
+
+
+def number_kind(shape: Shape, stacks: list[Any]) -> type | None:
+    """The type of numbers that Python knows before the call; None for other items."""
+    return shape.number if is_leaf(shape) and is_scalar(stacks[0]) else None
+
+
+def as_column(cap: Capture, part: Any, kind: type) -> tuple[Shape, list[Any]] | None:
+    """A constant of this type, or a Run of one, as a column of numbers; None for other parts of a list."""
+    shape, length = (part.shapes[0], part.length) if is_run(part) else (Fixed(part), 1)
+    if is_run(part) and len(part.shapes) > 1 or not is_fixed(shape) or not is_exactly(shape.value, kind):
+        return None
+    times = as_scalar(cap, size_values.of_expr(cap, length))
+    return Leaf(0, kind), [dynamic_scalars.host("repeated", repeated, shape.value, times)]
+
+
+def repeated(number: Any, times: int) -> tuple[Any, ...]:
+    return (number,) * times
 
 
 def number_at(cap: Capture, column: ScalarV, k: Value) -> Value:

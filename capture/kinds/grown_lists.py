@@ -24,15 +24,23 @@ from dynacomp.capture.arithmetic.operators import binary, subscript, truth
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.avals import Aval, is_numpy_dtype
-from dynacomp.capture.graph.sizes import Size, is_symbolic
+from dynacomp.capture.graph.sizes import Size, canonical, is_symbolic
 from dynacomp.capture.kinds import given_rows
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.values.computed import ArrayV, NumberV
-from dynacomp.capture.values.constant import Const, is_const
+from dynacomp.capture.values.constant import Const, is_const, is_exactly
 from dynacomp.capture.values.containers import DictV, ListV, TupleV
 from dynacomp.capture.values.grown_items import Fixed, Front, Leaf, Many, Run, Shape, is_run, parts_of
-from dynacomp.capture.values.questions import is_graph_number, is_list, is_number, is_scalar, is_tuple
+from dynacomp.capture.values.questions import (
+    is_graph_array,
+    is_graph_number,
+    is_list,
+    is_number,
+    is_scalar,
+    is_size,
+    is_tuple,
+)
 from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping import ndarrays
 
@@ -239,12 +247,25 @@ def extended(cap: Capture, *lists: Value) -> Grown | None:
     """What a list holds that is several ones together, of which loops have filled one; None for others."""
     parts: list[Any] = []
     for v in lists:
-        if not is_list(v) or v.cls is not list or v.real is not None or not (
-                v.front is None or v.front.settled):
+        given = given_rows.whole(cap, v)
+        if given is None and (not is_list(v) or v.cls is not list or v.real is not None or not (
+                v.front is None or v.front.settled)):
             return None
-        parts += parts_of(v)
+        parts += parts_of(v) if given is None else [given]  # type: ignore[arg-type]
     runs = [*of_class(Run, parts)]
     return None if not runs or any(map(is_mutable, runs)) else Grown(cap, parts)
+
+
+def repeated(cap: Capture, v: Value, times: Value) -> ListV | None:
+    """`[0] * n` of a size that changes, two at least; None for others, and for items that can be changed."""
+    if not is_list(v) or v.cls is not list or v.is_open or not is_size(times) or not is_symbolic(canonical(times.expr)):
+        return None
+    items = [*map(cap.realize, v.items)]
+    if not items or not all(is_exactly(x, int, float, bool, str, type(None)) or is_graph_array(x) for x in items):
+        return None
+    if not truth(cap, binary(cap, operator.ge, times, Const(2))):
+        return None
+    return ListV([], front=Grown(cap, [Run(canonical(times.expr), tuple(map(Fixed, items)), [])]))
 
 
 def fill(cap: Capture, v: ListV, growing: Front, run: Run) -> None:

@@ -190,11 +190,16 @@ def _next_count(cap: Capture, it: CountIterV) -> Value | None:
 ROUNDS_ASKED = 3  # so many rounds a loop over a symbolic size goes before the size is a constant
 
 
+def left_of(cap: Capture, it: CountIterV) -> Value | None:
+    """How far a range is from its end, where sizes say so."""
+    is_sized = is_size(it.stop) or is_size(it.current)
+    return size_values.arithmetic(cap, operator.sub, it.stop, it.current) if is_sized else None
+
+
 def _before(cap: Capture, it: CountIterV, current: Value, stop: Value, step: Value) -> bool:
     """Whether a range has another element. With a symbolic end the first rounds are decided one by one, for what is
     left may become one node yet (see `rolled_loops`)."""
-    is_sized = is_size(stop) or is_size(current)
-    left = size_values.arithmetic(cap, operator.sub, stop, current) if is_sized else None
+    left = left_of(cap, it)
     if is_const(step) and left is not None and (is_const(left) or it.asked < ROUNDS_ASKED):
         it.asked += 1
         more = size_values.compare(cap, operator.gt if step.value > 0 else operator.lt, left, Const(0))

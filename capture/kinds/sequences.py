@@ -106,6 +106,9 @@ def _concat(cap: Capture, a: Any, b: Value) -> Any:
 
 
 def _repeat(cap: Capture, a: Any, b: Value) -> Any:
+    made = grown_lists.repeated(cap, a, b)
+    if made is not None:
+        return made
     times = times_of(cap, a, b)
     if times is None:
         return NotImplemented

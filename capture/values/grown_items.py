@@ -173,6 +173,11 @@ def is_leaf(shape: Shape) -> TypeGuard[Leaf]:
     return isinstance(shape, Leaf)
 
 
+def is_fixed(shape: Shape) -> TypeGuard[Fixed]:
+    """Whether each round made the same."""
+    return isinstance(shape, Fixed)
+
+
 def parts_of(v: ListV) -> list[Any]:
     """All that a list holds, items and Runs."""
     return list(v.items) if v.front is None else [*v.front.parts, *v.appended]

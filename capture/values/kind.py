@@ -101,6 +101,7 @@ class Kind:
     carried: Any = None  # how a loop that becomes a node carries it: see `control_flow.loop_state`
     spoil: Callable[[V], None] | None = None  # makes an iterator unusable
     is_known: Callable[[Cap, V], bool] | None = None  # whether NumPy can be given it while capturing
+    numbers: Callable[[Cap, V], V | None] | None = None  # what NumPy is given of a list of numbers that change
     plain: Callable[[Cap, V], Any] | None = None  # for NumPy, which has to know it; None: a constant's
     is_unnoticed: Callable[[V], bool] | None = None  # whether nothing tells that it has died; None: not so
     is_as_it_was: Callable[[Cap, V], bool] | None = None  # a changed one that needs no replay; None: not so

@@ -25,7 +25,6 @@ import numpy as np
 from dynacomp.capture.graph.avals import ARRAY_TYPE
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.values import sources as S
-from dynacomp.capture.values.computed import ScalarV
 from dynacomp.capture.values.containers import ListV
 from dynacomp.capture.values.questions import is_list
 from dynacomp.capture.values.value import Value
@@ -160,13 +159,3 @@ def _is_on_host(array: Any) -> bool:
     return not jax.dtypes.issubdtype(array.dtype, jax.dtypes.extended) and all(
         d.platform == "cpu" for d in array.devices()) and jax.default_backend() == "cpu"
 
-
-def as_data(cap: Capture, v: Value) -> Value:
-    """A list of one column of what NumPy knows as something that changes, for a function of NumPy's; others as they
-    are."""
-    found = columns(cap, v)
-    if found is None or not isinstance(found[0].of, (Numbers, HostArrays)):
-        return v
-    source = S.Host("list", (found[2][0],), list)
-    cap.numbers.changing[source] = list(found[1][0])
-    return ScalarV(list(found[1][0]), source=source)

@@ -39,7 +39,6 @@ from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.questions import is_graph_array, is_made_array, is_sequence, is_size
 from dynacomp.capture.values.value import Value, as_python, children, type_of
 from dynacomp.capture.wrapping.constants import from_python
-from dynacomp.capture.wrapping.given_lists import as_data
 
 MAX_BYTES = 1 << 20  # of an array that is computed during the capture
 MAX_DATA = 1 << 24  # of one that is computed in each call; larger ones NumPy reads items of, no more
@@ -184,13 +183,19 @@ def _of_outside(cap: Capture, value: ArrayV) -> Any:
 
 def call(cap: Capture, fn: Callable[..., Any], args: list[Value], kwargs: dict[str, Value]) -> Value | None:
     """`fn(*args, **kwargs)`, run by NumPy now; None where an argument is not known yet."""
-    args, kwargs = [as_data(cap, v) for v in args], {k: as_data(cap, v) for k, v in kwargs.items()}
+    args, kwargs = [_as_data(cap, v) for v in args], {k: _as_data(cap, v) for k, v in kwargs.items()}
     if not all(takes(cap, v) for v in (*args, *kwargs.values())):
         return None
     if any(True for v in (*args, *kwargs.values()) for _ in host_arrays.changing(cap, v)):
         return _hosted(cap, fn, args, kwargs)
     given = [plain(cap, v) for v in args], {k: plain(cap, v) for k, v in kwargs.items()}
     return run(cap, lambda: fn(*given[0], **given[1]), (*given[0], *given[1].values()))
+
+
+def _as_data(cap: Capture, value: Value) -> Value:
+    """A list of numbers that Python knows before each call as a number that changes; others as they are."""
+    row = kind(value).numbers
+    return (row and row(cap, value)) or value
 
 
 def _hosted(cap: Capture, fn: Callable[..., Any], args: list[Value], kwargs: dict[str, Value]) -> Value:

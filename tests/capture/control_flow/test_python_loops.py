@@ -35,6 +35,21 @@ def test_a_loop_over_a_size():
     assert dynacomp.stats()["breaks"].keys() == {"rounds"}
 
 
+def from_the_end(rewards):
+    """Numbers of NumPy's stay those of Python, in no node of the Graph."""
+    out, last = np.zeros(len(rewards)), 0.0
+    for t in reversed(range(len(rewards))):
+        last = rewards[t] + 0.9 * last
+        out[t] = last
+    return jnp.array(out) * 2
+
+
+def test_a_loop_from_the_end_runs_in_python_as_one_from_the_start():
+    made = captures_of(from_the_end, [(np.arange(n) / 3,) for n in (5, 6, 7, 8, 9, 11, 14, 5, 20, 4, 3)])
+    assert not any(made[6:]), made
+    assert dynacomp.stats()["breaks"].keys() == {"rounds", "store"} and not dynacomp.stats()["frames_eager"]
+
+
 def batches(x, size):
     w = jnp.zeros(())
     for start in range(0, len(x), size):

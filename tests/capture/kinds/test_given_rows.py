@@ -92,6 +92,17 @@ def nested(xs):
     return jnp.array(xs), jnp.array(xs[0])
 
 
+def padded(ids, table):
+    ids = ids + [0] * (16 - len(ids))
+    mask = np.array(ids) != 0
+    return (table[np.array(ids)] * mask[:, None]).sum(0) / mask.sum(), jnp.array(ids), len(ids)
+
+
+def filled(x):
+    zeros = [0.0] * len(x)
+    return jnp.array(zeros) + x, zeros, [1, "a"] * len(x), jnp.stack([x[0]] * len(x))
+
+
 def in_a_gradient(xs, w):
     return jax.grad(lambda w: sum(jnp.tanh(x * w).sum() for x in xs))(w)
 
@@ -102,6 +113,7 @@ PROGRAMS = [(discounted, lambda n: (floats(n),)), (policy_loss, lambda n: (float
             (filtered, lambda n: (floats(n),)), (layers, lambda n: (arrays(n), jnp.ones(3))),
             (gathered, lambda n: (arrays(n),)), (by_numpy, lambda n: (floats(n), jnp.ones(2))),
             (numpy_rows, lambda n: ([np.full(3, i / 3, np.float32) for i in range(n)],)),
+            (padded, lambda n: (ints(n), jnp.eye(12))), (filled, lambda n: (jnp.arange(n) / 2,)),
             (nested, lambda n: ([floats(3) for _ in range(n)],)), (in_a_gradient, lambda n: (arrays(n), jnp.ones(3)))]
 
 
