@@ -74,7 +74,6 @@ class Entry:
         may_restart: bool = False,
         operations: int = 0,
     ) -> Entry: ...
-    def invalidate(self) -> None: ...
 
 @final
 class Tail:

@@ -267,13 +267,6 @@ static void entry_dealloc(Entry *self)
     Py_TYPE(self)->tp_free((PyObject *)self);
 }
 
-static PyObject *entry_invalidate(Entry *self, PyObject *unused)
-{
-    DC_UNUSED(unused);
-    dc_entry_invalidate(self);
-    Py_RETURN_NONE;
-}
-
 static PyObject *get_hits(Entry *self, void *closure)
 {
     DC_UNUSED(closure);
@@ -286,11 +279,6 @@ static PyObject *get_valid(Entry *self, void *closure)
     return PyBool_FromLong(self->valid);
 }
 
-static PyMethodDef entry_methods[] = {
-    {"invalidate", (PyCFunction)entry_invalidate, METH_NOARGS,
-     "invalidate()\n\nNever hit again; lets go of the program and of the code."},
-    {NULL, NULL, 0, NULL},
-};
 static PyGetSetDef entry_getset[] = {
     {"hits", (getter)get_hits, NULL, "How often this entry has run.", NULL},
     {"valid", (getter)get_valid, NULL, "False once something that the guards hold weakly has died.", NULL},
@@ -316,7 +304,6 @@ PyTypeObject Entry_Type = {
     .tp_traverse = (traverseproc)entry_traverse,
     .tp_clear = (inquiry)entry_clear,
     .tp_weaklistoffset = offsetof(Entry, weaklist),
-    .tp_methods = entry_methods,
     .tp_getset = entry_getset,
     .tp_members = entry_members,
 };

@@ -3,8 +3,7 @@
 `verify(graph)` checks order (placeholders first, one output last, definitions before uses), names
 (unique identifiers), constants (present, of the shape and dtype that they claim), arguments, and the
 graphs inside Closures. `verify(graph, infer)` also recomputes every call's Aval and compares shape
-and dtype (weak types are the output's alone): `lowering.primitives.ops.infer` for primitive Graphs,
-`infer_by_tracing` for captured ones.
+and dtype (weak types are the output's alone): `lowering.primitives.ops.infer` for primitive Graphs.
 
     >>> lost = Node("placeholder", "x")
     >>> [fault for _, fault in faults(Graph((Node("output", "output", args=((lost,),)),)))]
@@ -14,14 +13,14 @@ and dtype (weak types are the output's alone): `lowering.primitives.ops.infer` f
 from __future__ import annotations
 
 import keyword
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
 import sympy
 
 from dynacomp.capture.base.interrupts import ours
-from dynacomp.capture.graph.avals import as_struct, aval_of, is_aval
+from dynacomp.capture.graph.avals import is_aval
 from dynacomp.capture.graph.graph import (
     CALL_FUNCTION,
     CALL_GRAPH,
@@ -33,7 +32,6 @@ from dynacomp.capture.graph.graph import (
     closures_in,
     nodes_in,
 )
-from dynacomp.capture.graph.interpreter import materialise
 
 Infer = Callable[[Node], Any]
 
@@ -142,15 +140,3 @@ def same_size(a: Any, b: Any) -> bool:
     if isinstance(a, sympy.Expr) or isinstance(b, sympy.Expr):
         return bool(sympy.expand(sympy.sympify(a) - b) == 0)
     return bool(a == b)
-
-
-def infer_by_tracing(node: Node) -> Any:
-    """The Avals of a captured call: `jax.eval_shape` of its target on its arguments' Avals."""
-    used: Iterable[Node] = list(dict.fromkeys(nodes_in((node.args, dict(node.kwargs)))))
-    structs = [jax.tree.map(as_struct, n.aval, is_leaf=is_aval) for n in used]
-
-    def call(*values: Any) -> Any:
-        env = dict(zip(used, values))
-        return node.target(*materialise(node.args, env), **materialise(dict(node.kwargs), env))
-
-    return jax.tree.map(aval_of, jax.eval_shape(call, *structs))

@@ -1,6 +1,6 @@
 """Launches ahead of time: Triton source to a GPU's machine code, with no GPU at hand. Needs Triton.
 
-    binary = compile_launch(launch, function, "sm_90", lanes=64, columns=32)
+    binary = compile_function(function, types, constants, gpu_target("sm_90"), aligned, warps, exact)
     binary.asm["cubin"]
 
 Targets are NVIDIA's `sm_80`, `sm_90`, ... and AMD's `gfx942`, ...
@@ -11,13 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import triton
-from triton import language
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-
-from dynacomp.codegen.triton.source import Launch
 
 POINTERS = {
     "bool": "*i1",
@@ -52,26 +48,6 @@ def backend_options(target: GPUTarget, exact: bool = False) -> dict[str, Any]:
     """Options of Triton's compiler: subnormals are kept; `exact` allows no contraction to FMA."""
     options: dict[str, Any] = {"enable_fp_fusion": not exact}
     return options | ({"enable_reflect_ftz": False} if target.backend == "cuda" else {})
-
-
-def compile_launch(
-    launch: Launch,
-    function: Any,
-    target: str,
-    lanes: int,
-    columns: int,
-    wide: bool = False,
-    exact: bool = False,
-) -> Any:
-    """Triton's CompiledKernel of one launch; its `asm` holds every stage, "cubin" or "hsaco" last.
-
-    lanes and columns: the blocks, powers of two. wide: index arithmetic in 64 bits.
-    """
-    integer = "i64" if wide else "i32"
-    pointers = [POINTERS[np.dtype(b.dtype).name] for b in launch.buffers]
-    types = dict(zip(function.arg_names, [*pointers, *(integer for _ in launch.sizes)]))
-    constants = {"IDX": language.int64 if wide else language.int32, "R": lanes, "C": columns}
-    return compile_function(function, types, constants, gpu_target(target), frozenset(), 4, exact)
 
 
 def compile_function(

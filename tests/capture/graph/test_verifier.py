@@ -9,12 +9,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dynacomp.capture.graph.avals import Aval
+from dynacomp.capture.graph.avals import Aval, as_struct, aval_of
 from dynacomp.capture.graph.graph import Builder, Closure, Graph, Node
-from dynacomp.capture.graph.verifier import GraphError, infer_by_tracing, verify
+from dynacomp.capture.graph.verifier import GraphError, verify
 
 F32 = np.dtype("float32")
 VEC = Aval((3,), F32)
+
+
+def infer(node):
+    """The Aval of a captured call, as JAX says it."""
+    return aval_of(jax.eval_shape(node.target, *(as_struct(a.aval) if isinstance(a, Node) else a for a in node.args)))
 
 
 def good():
@@ -39,7 +44,7 @@ def edited(**changes):
 
 
 def test_a_good_graph_passes():
-    verify(good(), infer_by_tracing)
+    verify(good(), infer)
 
 
 BAD = {
@@ -80,12 +85,12 @@ WRONG = [Aval((4,), F32), Aval((3,), np.dtype("int32")), Aval((3, 1), F32), (VEC
 @pytest.mark.parametrize("aval", WRONG, ids=repr)
 def test_wrong_avals_are_found(aval):
     with pytest.raises(GraphError, match="claims .* but"):
-        verify(edited(aval=aval), infer_by_tracing)
+        verify(edited(aval=aval), infer)
 
 
 def test_impossible_arguments_are_found():
     with pytest.raises(GraphError, match="do not fit .*shapes"):
-        verify(edited(args=(np.ones(3), np.ones(4))), infer_by_tracing)
+        verify(edited(args=(np.ones(3), np.ones(4))), infer)
 
 
 def test_bodies_are_verified_too():
@@ -98,4 +103,4 @@ def test_bodies_are_verified_too():
 
 
 def test_weak_types_do_not_count():
-    verify(edited(aval=Aval((3,), F32, weak_type=True)), infer_by_tracing)
+    verify(edited(aval=Aval((3,), F32, weak_type=True)), infer)

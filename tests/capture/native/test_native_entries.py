@@ -148,19 +148,20 @@ def test_an_entry_dies_with_what_it_guards():
 
 
 def test_an_entry_that_dies_while_it_runs():
-    fn = fresh("plain")
-    marker = object()
+    class Temporary: ...
+
+    fn, marker, held = fresh("plain"), object(), [Temporary()]
 
     def program(a):
-        entry.invalidate()
+        held.clear()
         native.clear(fn.__code__)
         gc.collect()
         return (a,)
 
     template = ("list", [("out", 0), ("const", marker)])
-    entry = direct(fn, program, [("local", 0, 0)], inputs=(0,), template=template)
+    entry = direct(fn, program, [("local", 0, 0), ("is_not", 0, held[0])], inputs=(0,), template=template)
     assert run(fn, 1) == [(1,), marker]
-    assert run(fn, 1) == "plain" and entry.program is None
+    assert run(fn, 1) == "plain" and not entry.valid and entry.program is None
 
 
 def test_a_code_entry_runs_over_the_same_globals_and_closure():

@@ -78,11 +78,13 @@ def entries_and_calls(thing):
     compiled = native.CompiledFunction(fn, key=thing)
     both = ("list", [("reg", 0), ("const", thing)])
     template = ("call", dict, [("dict", ["a"], [("out", 0)])], {"r": both})
-    entry = direct(fn, lambda *a: a, [("local", 0, 0), ("is", 0, thing)], (0,), template=template, info=thing)
+    other = Thing()
+    guards = [("local", 0, 0), ("is", 0, thing), ("is_not", 0, other)]
+    direct(fn, lambda *a: a, guards, (0,), template=template, info=thing)
     assert compiled(thing, 1, 2, k=5, z=thing) == {"a": thing, "r": [thing, thing]}
     assert compiled(3, z=4) == 3
     swallow(compiled)
-    entry.invalidate()
+    del other  # and the entry with it
     native.add_entry(fn.__code__, native.Entry(native.GuardProgram([]), fn_code=replacement.__code__))
     assert compiled(thing, thing) is thing
     with active():

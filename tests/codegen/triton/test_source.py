@@ -13,7 +13,6 @@ import pytest
 pytest.importorskip("triton")
 
 from dynacomp.codegen.backends import BACKENDS
-from dynacomp.codegen.triton.aot import compile_launch
 from dynacomp.codegen.triton.host import HostProgram
 from dynacomp.codegen.triton.index import print_index
 from dynacomp.codegen.triton.modules import jit_functions
@@ -25,7 +24,7 @@ from dynacomp.lowering.primitives.translate import lower_function
 from dynacomp.lowering.sizes.indexing import FloorDiv, FloorMod
 from dynacomp.lowering.sizes.symbols import size, symbol
 
-from .triton_kit import TARGETS, compile_kernel, run_kernel
+from .triton_kit import TARGETS, compile_kernel, compile_launch, run_kernel
 
 F32, I32 = np.dtype(np.float32), np.dtype(np.int32)
 N, D = size("n"), size("d")

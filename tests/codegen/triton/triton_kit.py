@@ -11,10 +11,10 @@ import numpy as np
 import triton.language as tl
 
 from dynacomp.codegen.dims import substitute
-from dynacomp.codegen.triton.aot import compile_launch
+from dynacomp.codegen.triton.aot import POINTERS, compile_function, gpu_target
 from dynacomp.codegen.triton.interpret import interpret
 from dynacomp.codegen.triton.modules import interpreted_functions, jit_functions
-from dynacomp.codegen.triton.source import HEADER, triton_launches
+from dynacomp.codegen.triton.source import HEADER, Launch, triton_launches
 from dynacomp.lowering.kernel_ir.loops import Apply, Buffer, Kernel, Load, Loop, Store
 from dynacomp.lowering.sizes.symbols import size, symbol
 
@@ -69,6 +69,14 @@ def run_kernel(
             R=lanes,
             C=columns,
         )
+
+
+def compile_launch(launch: Launch, function: Any, target: str, lanes: int, columns: int, wide: bool = False) -> Any:
+    """Triton's CompiledKernel of one launch. lanes and columns: the blocks, powers of two. wide: indices of 64 bits."""
+    pointers = [POINTERS[np.dtype(b.dtype).name] for b in launch.buffers]
+    types = dict(zip(function.arg_names, [*pointers, *(("i64" if wide else "i32") for _ in launch.sizes)]))
+    constants = {"IDX": tl.int64 if wide else tl.int32, "R": lanes, "C": columns}
+    return compile_function(function, types, constants, gpu_target(target), frozenset(), 4, False)
 
 
 def compile_kernel(kernel: Kernel, target: str, **blocks: int) -> list[Any]:
