@@ -173,7 +173,7 @@ def check(p: Program) -> Report:
     """Runs the program plainly, compiled cold and compiled again."""
     dynacomp.reset()
     frame.strict_errors = True
-    compiled = dynacomp.jit(p.fn, backend="eager")
+    compiled = dynacomp.jit(p.fn, backend="eager", options={"capture_idle": True})
     with fresh(p.fn):
         plain = run(p.fn, p)
     with fresh(p.fn):
