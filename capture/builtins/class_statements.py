@@ -26,8 +26,16 @@ from dynacomp.capture.symbolic.side_effects import changing_outside, mutating
 from dynacomp.capture.values.callables import FunctionV, SuperV
 from dynacomp.capture.values.constant import Const, holds, is_const, object_of
 from dynacomp.capture.values.containers import DictV
-from dynacomp.capture.values.objects import CellV, ObjectV
-from dynacomp.capture.values.questions import is_dict, is_graph_array, is_list, is_made_function, is_object, is_tuple
+from dynacomp.capture.values.objects import ObjectV
+from dynacomp.capture.values.questions import (
+    is_cell,
+    is_dict,
+    is_graph_array,
+    is_list,
+    is_made_function,
+    is_object,
+    is_tuple,
+)
 from dynacomp.capture.values.standing import ClassOfTracedV
 from dynacomp.capture.values.value import Value, as_python
 from dynacomp.capture.wrapping import class_prototypes
@@ -69,7 +77,7 @@ def _run(cap: Capture, body: FunctionV, namespace: DictV) -> None:
     frame.function, frame.namespace = body, namespace
     frame.cells.update(zip(body.code.co_freevars, body.closure))
     execute(cap, frame)
-    cell = frame.result if isinstance(frame.result, CellV) else None
+    cell = frame.result if is_cell(frame.result) else None
     if namespace.items.get("__classcell__") is not cell:
         raise Break("raises", "a class statement that changes its own __classcell__")
 
@@ -98,7 +106,7 @@ def new_class(cap: Capture, metaclass: type, name: str, bases: tuple[Value, ...]
               kwargs: dict[str, Value]) -> Value:
     """The class that `type` makes, and `__init_subclass__` then hears of."""
     cell = namespace.pop("__classcell__", None)
-    if "__classdictcell__" in namespace or not (cell is None or isinstance(cell, CellV)):
+    if "__classdictcell__" in namespace or not (cell is None or is_cell(cell)):
         raise Break("call", "a class whose annotations or type parameters are evaluated later")
     parents = tuple(base.value for base in bases)  # type: ignore[attr-defined]
     shows = any(base is not object and not class_prototypes.is_made(cap, base) for base in parents)
@@ -114,7 +122,7 @@ def new_class(cap: Capture, metaclass: type, name: str, bases: tuple[Value, ...]
     namespace.update(dict.fromkeys(named, Const(None)))
     recipe = ClassRecipe(made, Const(made), cap.progress.top_step, name, bases, namespace, late, shows)
     value = class_prototypes.add(cap, recipe)
-    if isinstance(cell, CellV):
+    if is_cell(cell):
         mutating(cap, cell)
         cell.content = value
     _tell_names(cap, value, named)

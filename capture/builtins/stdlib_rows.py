@@ -170,7 +170,7 @@ def _single_dispatch(cap: Capture, fn: Const, args: list[Value], kwargs: dict[st
 
 def _signature(cap: Capture, fn: Value) -> Value:
     """`inspect.signature(fn)` of a function whose code, defaults and wrapped function are guarded."""
-    found = signature_of(cap, fn) if isinstance(_innermost(cap, fn), (Const, FunctionV)) else None
+    found = None if _innermost(cap, fn) is None else signature_of(cap, fn)
     if found is None:
         raise Break("call", "inspect.signature of a callable that is no function")
     return Const(found)

@@ -44,8 +44,8 @@ from dynacomp.capture.tracing.trace_call import emit_node
 from dynacomp.capture.values.computed import ArrayV, NumberV
 from dynacomp.capture.values.constant import Const, is_exactly
 from dynacomp.capture.values.containers import TupleV
-from dynacomp.capture.values.iterators import CountIterV, StreamV, counters
-from dynacomp.capture.values.questions import is_graph_number
+from dynacomp.capture.values.iterators import CountIterV, counters
+from dynacomp.capture.values.questions import is_graph_number, is_stream
 from dynacomp.capture.values.value import NotConstant, Value
 
 FEW_ROUNDS = 4096  # a loop over a symbolic size may go so many rounds, at least, before it is captured again
@@ -249,7 +249,7 @@ def item_of(cap: Capture, it: Value, note: Callable[[CountIterV, NumberV], None]
         note(it, item)  # which bounds it, and so the next one
         it.current = numbers.counted(cap, it, item)
         return item
-    assert isinstance(it, StreamV)
+    assert is_stream(it)
     if it.kind == "rows":
         return alike_items.row(cap, it, item_of(cap, it.parts[0], note))
     found = [item_of(cap, part, note) for part in it.parts]

@@ -34,7 +34,7 @@ from dynacomp.capture.values.containers import ListV, TupleV
 from dynacomp.capture.values.grown_items import Fixed, Leaf, Many, Run, Shape, is_leaf, is_run, parts_of
 from dynacomp.capture.values.iterators import CountIterV, StreamV, counters, is_sized
 from dynacomp.capture.values.kind import Kind, define
-from dynacomp.capture.values.questions import is_graph_array, is_graph_number, is_list, is_scalar, is_size
+from dynacomp.capture.values.questions import is_graph_array, is_graph_number, is_list, is_scalar, is_size, is_stream
 from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping import given_lists
 
@@ -282,7 +282,7 @@ def _state(v: ListV) -> tuple[Any, ...]:
 def goes_on(it: Value) -> bool:
     """Whether an iterator gives a symbolic number of items that a loop of the Graph may work with."""
     def is_float(v: Any) -> bool:
-        return isinstance(v, StreamV) and (getattr(v.state.get("shape"), "number", None) is float and not
+        return is_stream(v) and (getattr(v.state.get("shape"), "number", None) is float and not
                                            is_scalar(v.parts[1]) or any(map(is_float, v.parts)))
     return is_sized(counters(it)) and not is_float(it)
 

@@ -21,15 +21,14 @@ from dynacomp.capture.kinds.iteration import get_iter, iterate, rest
 from dynacomp.capture.kinds.sequences import sort_by, sort_keys, sort_values
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.values.constant import is_const
-from dynacomp.capture.values.containers import DictV, ViewV
-from dynacomp.capture.values.iterators import GeneratorV, StreamV
-from dynacomp.capture.values.questions import is_tuple
+from dynacomp.capture.values.containers import ViewV
+from dynacomp.capture.values.questions import is_dict, is_stream, is_suspended, is_tuple
 from dynacomp.capture.values.value import Value, next_serial
 
 
 def sort_all(cap: Capture, xs: Value, key: Value, reverse: Any) -> list[Value]:
     """`sorted(xs)`."""
-    if not isinstance(xs, (DictV, ViewV, GeneratorV)):
+    if not (is_dict(xs) or is_suspended(xs) or isinstance(xs, ViewV)):
         return sort_values(cap, list(iterate(cap, xs)), key, reverse)
     it = get_iter(cap, xs)
     chain = _chain(it)
@@ -72,9 +71,9 @@ class Stretch:
 def _chain(it: Any) -> list[Any]:
     """The iterator over attributes that nothing has gone through in order, and before it the generator expressions
     around it, none of which has started; empty for others."""
-    if isinstance(it, StreamV) and it.kind == "table" and it.state["index"] == 0:
+    if is_stream(it) and it.kind == "table" and it.state["index"] == 0:
         return [it] if is_unordered(it.parts[0].items) else []
-    if not isinstance(it, GeneratorV) or it.started or it.real is not None:
+    if not is_suspended(it) or it.started or it.real is not None:
         return []
     inner = it.frame.locals.get(ITEM)  # what has such a name is a generator expression
     below = [] if inner is None else _chain(inner)

@@ -15,7 +15,8 @@ from dynacomp.capture.bytecode.genexprs import loop_codes
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.values.callables import FunctionV, PartialV
-from dynacomp.capture.values.iterators import GeneratorV, StreamV
+from dynacomp.capture.values.iterators import StreamV
+from dynacomp.capture.values.questions import is_stream, is_suspended
 from dynacomp.capture.values.value import Value
 
 BETWEEN = ("PRECALL", "LOAD_CONST", "KW_NAMES")  # what stands between a call and one that takes its result
@@ -33,8 +34,8 @@ def learn(cap: Capture, frame: Frame) -> None:
 def give_up(cap: Capture, it: Value, error: Exception) -> None:
     """Called where a loop can be no node: Restart where Python has to run a part of it, which wants the generator, or
     where the program raises (a StopIteration ends `map`, and is an error in a generator)."""
-    found = [part.state["generator"] for part in (it, *getattr(it, "parts", ())) if isinstance(
-        part, StreamV) and "generator" in part.state]
+    found = [part.state["generator"] for part in (it, *getattr(it, "parts", ())) if is_stream(
+        part) and "generator" in part.state]
     if found and (isinstance(error, Raised) or isinstance(error, Break) and error.kind != "branch"):
         cap.lessons.mapped.update(dict.fromkeys(found, False))
         raise Restart
@@ -43,14 +44,14 @@ def give_up(cap: Capture, it: Value, error: Exception) -> None:
 def as_map(cap: Capture, frame: Frame, it: Value) -> Value:
     """The iterator of a `for` that begins in `frame`, with `map` in the place of generators that were learned of and
     that the loop has made itself: `for b in f(x)`, `for k, b in enumerate(f(x))`."""
-    if isinstance(it, StreamV) and it.kind in ("enumerate", "zip") and _is_new(frame, it.maker, frame.index):
+    if is_stream(it) and it.kind in ("enumerate", "zip") and _is_new(frame, it.maker, frame.index):
         it.parts[:] = [_mapped(cap, frame, part, it.maker[1]) for part in it.parts]
     return _mapped(cap, frame, it, frame.index)
 
 
 def _mapped(cap: Capture, frame: Frame, it: Value, index: int) -> Value:
     """`map` for a generator that goes to the instruction at `index` and nowhere else; any other Value as it is."""
-    if not isinstance(it, GeneratorV) or it.started or it.real is not None or not _is_new(frame, it.maker, index) or (
+    if not is_suspended(it) or it.started or it.real is not None or not _is_new(frame, it.maker, index) or (
             not cap.lessons.mapped.get(id(it.frame.code.code))):
         return it
     inner = it.frame

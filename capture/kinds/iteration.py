@@ -27,7 +27,7 @@ from dynacomp.capture.values.containers import DictV, ListV, RangeV, SequenceV, 
 from dynacomp.capture.values.iterators import CountIterV, GeneratorV, GivenIterV, SeqIterV, StreamV
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import ObjectV, OpaqueV
-from dynacomp.capture.values.questions import is_graph_number, is_object, is_size
+from dynacomp.capture.values.questions import is_dict, is_graph_number, is_object, is_size
 from dynacomp.capture.values.standing import bare
 from dynacomp.capture.values.value import Value, type_of
 from dynacomp.capture.wrapping import ndarrays
@@ -137,7 +137,7 @@ def table_iter(table: Any, kind: str) -> Value:
 
 def keys_of(table: Any) -> list[Any]:
     """The keys of a dict, the elements of a set; of attributes their order does not count before they are asked for."""
-    return unordered(table.items) if isinstance(table, DictV) and is_unordered(table.items) else list(table.items)
+    return unordered(table.items) if is_dict(table) and is_unordered(table.items) else list(table.items)
 
 
 def elements(cap: Capture, view: ViewV) -> list[Value]:

@@ -26,6 +26,7 @@ from dynacomp.capture.values.containers import TupleV
 from dynacomp.capture.values.iterators import ASendV, GeneratorV
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import ObjectV, OpaqueV
+from dynacomp.capture.values.questions import is_suspended
 from dynacomp.capture.values.value import Value, type_of
 from dynacomp.capture.wrapping.class_attrs import name_in_errors
 
@@ -267,7 +268,7 @@ def send_to_frame(cap: Capture, v: GeneratorV, sent: Value) -> tuple[bool, Value
 
 def _is_captured(v: Value) -> TypeGuard[GeneratorV]:
     """Whether the captured code has made this generator, and drives it."""
-    return isinstance(v, GeneratorV) and v.real is None
+    return is_suspended(v) and v.real is None
 
 
 def _ahead(v: Value, item: Value) -> None:

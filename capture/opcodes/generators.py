@@ -17,9 +17,8 @@ from dynacomp.capture.symbolic.generators import stop_error, stopping, type_name
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode
 from dynacomp.capture.values.constant import Const
 from dynacomp.capture.values.containers import TupleV
-from dynacomp.capture.values.iterators import GeneratorV
 from dynacomp.capture.values.kind import kind
-from dynacomp.capture.values.objects import OpaqueV
+from dynacomp.capture.values.questions import is_opaque, is_suspended
 from dynacomp.capture.values.value import Value, type_of
 
 NONE = Const(None)
@@ -38,7 +37,7 @@ def _yield(cap: Capture, f: Frame, i: Instruction) -> None:
 @opcode("GEN_START", "GET_YIELD_FROM_ITER")
 def _get_yield_from_iter(cap: Capture, f: Frame, i: Instruction) -> None:
     v = f.stack[-1]
-    if not isinstance(v, (GeneratorV, OpaqueV)) or type_of(v) is not types.CoroutineType:
+    if not (is_suspended(v) or is_opaque(v)) or type_of(v) is not types.CoroutineType:
         f.push(get_iter(cap, f.pop()))
     elif not f.code.code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ITERABLE_COROUTINE):
         raise Raised(Const(TypeError("cannot 'yield from' a coroutine object in a non-coroutine generator")))

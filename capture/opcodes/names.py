@@ -20,7 +20,7 @@ from dynacomp.capture.values.constant import Const, is_open
 from dynacomp.capture.values.containers import DictV
 from dynacomp.capture.values.frames import NULL
 from dynacomp.capture.values.objects import DELETED, CellV, OpaqueV
-from dynacomp.capture.values.questions import is_dict, is_lazy, is_opaque
+from dynacomp.capture.values.questions import is_cell, is_dict, is_lazy, is_opaque
 from dynacomp.capture.values.value import Lazy, Value
 from dynacomp.capture.wrapping.builder import wrap
 from dynacomp.capture.wrapping.class_attrs import lookup
@@ -58,7 +58,7 @@ def get_local(cap: Capture, f: Frame, name: str) -> Value:
 
 def set_local(cap: Capture, f: Frame, name: str, value: Value) -> None:
     before = let_go(cap, f, f.locals.get(name))
-    if isinstance(value, CellV) and name in f.code.code.co_cellvars:
+    if is_cell(value) and name in f.code.code.co_cellvars:
         f.cells[name] = value
     else:
         f.locals[name] = value

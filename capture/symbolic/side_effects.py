@@ -21,8 +21,8 @@ from dynacomp.capture.symbolic.undo_log import save
 from dynacomp.capture.values.computed import ArrayV
 from dynacomp.capture.values.containers import DictV, SetV
 from dynacomp.capture.values.kind import Kind, define, kind
-from dynacomp.capture.values.objects import CellV, ObjectV
-from dynacomp.capture.values.questions import is_dict, is_function, is_lazy, is_object, is_value
+from dynacomp.capture.values.objects import ObjectV
+from dynacomp.capture.values.questions import is_cell, is_dict, is_function, is_lazy, is_object, is_value
 from dynacomp.capture.values.sources import belongs_to_call
 from dynacomp.capture.values.value import MutableV, Value, next_serial
 
@@ -202,7 +202,7 @@ def settle(cap: Capture) -> list[Value]:
         last(cap)
     inputs = [v for v in cap.known.objects.values() if v.source is not None]
     ids = set(map(id, found))
-    for kept in dict.fromkeys(_kept_in(type(v.real)) for v in found if not isinstance(v, CellV)):  # type: ignore[attr-defined]
+    for kept in dict.fromkeys(_kept_in(type(v.real)) for v in found if not is_cell(v)):  # type: ignore[attr-defined]
         alike = [v for v in inputs if _kept_in(type(getattr(v, "real", None))) is kept]
         is_changed = [bool(ids & {id(v), id(getattr(v, "payload", v))}) for v in alike]
         sources = tuple(v.source for v, is_one in zip(alike, is_changed) if is_one)

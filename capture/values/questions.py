@@ -14,8 +14,9 @@ from dynacomp.capture.values.callables import FunctionV
 from dynacomp.capture.values.computed import ArrayV, LibraryV, NdArrayV, NumberV, ScalarV, SizeV
 from dynacomp.capture.values.constant import holds, is_exactly
 from dynacomp.capture.values.containers import DictV, ListV, SequenceV, SliceV, TupleV
+from dynacomp.capture.values.iterators import GeneratorV, StreamV
 from dynacomp.capture.values.kind import kind
-from dynacomp.capture.values.objects import ObjectV, OpaqueV
+from dynacomp.capture.values.objects import CellV, ObjectV, OpaqueV
 from dynacomp.capture.values.value import Lazy, NotConstant, Value, type_of
 
 T = TypeVar("T")
@@ -44,6 +45,9 @@ is_made_array = asks(NdArrayV)  # an array that the captured code has NumPy make
 is_graph_number = asks(NumberV)  # a number of Python's that the Graph computes
 is_scalar = asks(ScalarV)  # a number or string that changes from call to call, and no size
 is_size = asks(SizeV)  # a symbolic size
+is_cell = asks(CellV)  # a variable of a function, which functions inside it have too
+is_stream = asks(StreamV)  # `zip`, `map`, `enumerate` and other iterators over iterators
+is_suspended = asks(GeneratorV)  # a generator or coroutine
 
 
 def is_function(value: Any) -> bool:

@@ -52,7 +52,7 @@ def _put(cap: Capture, place: tuple[str, Any], value: Value, seen: set[Any]) -> 
     value = cap.realize(value)
     if is_plain_tuple(value):
         return TupleV([_put(cap, place, v, seen) for v in children(value)])
-    if not isinstance(value, (ScalarV, NdArrayV)) or (*place, repr(_source(value))) not in cap.lessons.spelled:
+    if not (is_scalar(value) or is_made_array(value)) or (*place, repr(_source(value))) not in cap.lessons.spelled:
         return value
     if _source(value) in seen:  # once as a shape, once as an element maybe, which has a dtype
         raise NeedsConcrete(ScalarV(None, source=_source(value)))
