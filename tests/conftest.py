@@ -14,6 +14,7 @@ which ones), the rest are slow tests. `by` names the parameter whose cases stay 
 import gc
 import os
 import signal
+import threading
 import zlib
 from pathlib import Path
 
@@ -32,6 +33,7 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 import jax  # noqa: E402
 from jax._src import compiler  # noqa: E402
+from jax._src.interpreters import mlir  # noqa: E402
 from jax._src.lru_cache import LRUCache  # noqa: E402
 
 import dynacomp  # noqa: E402
@@ -57,10 +59,22 @@ def options_of(*args, _options=compiler.get_compile_options, **kwargs):
     return found
 
 
+@dynacomp.disable
+def context_of_thread(_make=mlir.make_ir_context, _kept=threading.local()):  # noqa: B008
+    """MLIR's context for one lowering: half of what a lowering takes is to make one. Each serves fifty lowerings of its
+    thread (later versions of JAX have one serve ten); what is interned in it goes with it."""
+    left, context = getattr(_kept, "context", (0, None))
+    if not left:
+        left, context = 50, _make()
+    _kept.context = left - 1, context
+    return context
+
+
 # XLA's option to write kernels as it did before 2025; later versions have no others.
 EMITTERS = [("xla_cpu_use_fusion_emitters", False)] if jax.__version_info__ < (0, 11) else []
 LRUCache.put = put_at_once
 compiler.get_compile_options = options_of
+mlir.make_ir_context = context_of_thread
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as shells have it for what runs in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
