@@ -92,7 +92,7 @@ static int eval_number(Step *s, Run *run, const Call *call)
 }
 
 /* `("host", dst, fn, registers)`: what a pure function in C makes of numbers, strings, NumPy arrays and
- * tuples or lists of those; see host_functions.py and host_arrays.py. */
+ * tuples or lists of those, or finds in a container; see host_functions.py, host_arrays.py and given_items.py. */
 enum { FEW_HOST_ARGS = 16 }; /* these are laid out on the stack; `"".join(parts)` may have any number */
 
 static int finish_host(Step *s, Builder *b)
@@ -122,10 +122,10 @@ static int finish_host(Step *s, Builder *b)
     return 0;
 }
 
-/* An array, or several that one of NumPy's functions has returned. */
-static bool of_numpy(PyObject *x)
+/* An array, or several that one of NumPy's functions has returned, or what items are looked up in. */
+static bool holds_data(PyObject *x)
 {
-    return PyTuple_CheckExact(x) || PyList_CheckExact(x) || (dc_numpy() && Py_IS_TYPE(x, dc_numpy()->ndarray));
+    return PyTuple_CheckExact(x) || PyList_CheckExact(x) || PyDict_Check(x) || (dc_numpy() && Py_IS_TYPE(x, dc_numpy()->ndarray));
 }
 
 /* Whether an exception of class Exception is the program's all the same: a signal handler has raised it. */
@@ -167,7 +167,7 @@ static PyObject *call_host(const Step *s, const Run *run, PyObject **args)
     const int *places = s->ext;
     for (Py_ssize_t i = 0; i < s->n; i++) {
         args[i] = run->regs[places[i]];
-        if (!exact(args[i], &operators[NUMPY_TOO]) && !of_numpy(args[i])) {
+        if (!exact(args[i], &operators[NUMPY_TOO]) && !holds_data(args[i])) {
             return NULL;
         }
     }

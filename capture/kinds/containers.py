@@ -159,10 +159,6 @@ def _among_elements(cap: Capture, container: Value, item: Value) -> bool:
     return truth(cap, hosted) if hosted is not None else any(equal(cap, x, item) for x in iterate(cap, container))
 
 
-def _table_contains(cap: Capture, table: DictV, item: Value) -> bool:
-    return sought(cap, item, table.items) in table.items
-
-
 def _set_contains(cap: Capture, table: SetV, item: Value) -> bool:
     return sought(cap, item, table.members) in table.members
 
@@ -279,7 +275,7 @@ define(TupleV, Kind(length=count_of, getitem=sequences.getitem))
 define(ListV, Kind(length=count_of, getitem=_list_item, setitem=_store_in_list, delitem=_delete_in_list,
                    contains=_list_contains))
 define(DictV, Kind(length=count_of, getitem=dicts_and_sets.getitem, setitem=_store_in_dict, delitem=_delete_in_dict,
-                   contains=_table_contains))
+                   contains=dicts_and_sets.contains))
 define(SetV, Kind(length=count_of, contains=_set_contains))
 define(ViewV, Kind(length=lambda cap, v: length(cap, v.table), contains=_view_contains))
 define(ObjectV, Kind(length=_object_length, setitem=_store_in_object, delitem=_delete_in_object,

@@ -12,6 +12,7 @@ import types
 from typing import Any
 
 from dynacomp.capture.arithmetic.operators import equal, truth
+from dynacomp.capture.kinds import given_items
 from dynacomp.capture.kinds.iteration import elements, iterate, key_value
 from dynacomp.capture.kinds.keys import each_pair, hashable, members_of, missing_key, raised, sought
 from dynacomp.capture.symbolic.machine import Capture
@@ -25,6 +26,9 @@ from dynacomp.capture.wrapping.builder import realize
 
 
 def getitem(cap: Capture, table: DictV, key: Value) -> Value:
+    given = given_items.item_at(cap, table, key)
+    if given is not None:
+        return given
     name = sought(cap, key, table.items)
     if name in table.items:
         item = table.items[name] = realize(cap, table.items[name])
@@ -131,7 +135,18 @@ SET_OPS = (operator.or_, operator.and_, operator.sub, operator.xor)
 SET_COMPARISONS = (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)
 
 
+def contains(cap: Capture, table: DictV, key: Value) -> bool:
+    there = given_items.is_there(cap, table, key)
+    return sought(cap, key, table.items) in table.items if there is None else truth(cap, there)
+
+
 def _get(cap: Capture, v: DictV, key: Value, default: Value = Const(None)) -> Value:
+    there = given_items.is_there(cap, v, key)
+    if there is not None and not truth(cap, there):
+        return default
+    given = given_items.item_at(cap, v, key)
+    if given is not None:
+        return given
     name = sought(cap, key, v.items)
     return realize(cap, v.items[name]) if name in v.items else default
 

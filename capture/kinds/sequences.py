@@ -12,7 +12,7 @@ from typing import Any
 from dynacomp.capture.arithmetic.indices import has_index, integer, slice_of
 from dynacomp.capture.arithmetic.operators import binary, equal, truth
 from dynacomp.capture.base.errors import Break, Raised
-from dynacomp.capture.kinds import alike_items, grown_lists
+from dynacomp.capture.kinds import alike_items, given_items, grown_lists
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.kinds.keys import raised
 from dynacomp.capture.symbolic.machine import Capture
@@ -45,7 +45,7 @@ def _limit(cap: Capture, end: Value) -> int:
 
 
 def getitem(cap: Capture, seq: Any, key: Value) -> Value:
-    row = alike_items.row_at(cap, seq, key)
+    row = alike_items.row_at(cap, seq, key) or given_items.item_at(cap, seq, key)
     if row is not None:
         return row
     index = position_of(cap, seq, key)

@@ -85,6 +85,7 @@ _SOURCES: dict[type, Callable[[Any, Any], None]] = {
     S.Key: _fetch(runtime.key, "key"),
     S.KnownKey: _fetch(runtime.known_key, "key"),
     S.Host: lambda e, s: _host(e, s),
+    S.At: lambda e, s: _host(e, s),
     S.Dim: _fetch(runtime.dimension, "axis"),
     S.Count: _fetch(len),
     S.SizeOf: lambda e, s: _size(e, s),

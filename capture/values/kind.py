@@ -70,6 +70,7 @@ class Kind:
     length: Callable[[Cap, V], V] | None = None  # None: that of a constant
     contains: Callable[[Cap, V, V], bool] | None = None  # None: one of the elements is equal
     getitem: Callable[[Cap, V, V], V] | None = None  # None: that of a constant
+    lookup: Callable[[V], Any] | None = None  # what finds an item in it before the call: see `kinds.given_items`
     members: Callable[[V], Any] | None = None  # the keys of a set or dict, for who does not ask for their order
     shown: Callable[[V], Any] | None = None  # the set, or the table of a view, that operators of sets work on
     setitem: Callable[[Cap, V, V, V], None] | None = None

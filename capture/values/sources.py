@@ -272,6 +272,12 @@ class Host(Source):
 
 
 @dataclass(frozen=True, repr=False)
+class At(Host):
+    """What a container holds under a key that changes, `fn(container, key)`: an array, a number or a string, guarded as
+    one that is found anywhere else."""
+
+
+@dataclass(frozen=True, repr=False)
 class DictOf(Source):
     """The instance dictionary of `base` itself."""
 

@@ -38,7 +38,7 @@ from dynacomp.capture.control_flow.python_loops import Rounds
 from dynacomp.capture.graph.avals import ARRAY_TYPE
 from dynacomp.capture.kinds.keys import Identity
 from dynacomp.capture.symbolic.lessons import Data, Frozen, Policy
-from dynacomp.capture.values.sources import Count, Dim, Host, Source, passed
+from dynacomp.capture.values.sources import At, Count, Dim, Host, Source, passed
 from dynacomp.capture.wrapping.changing_contents import Content, Part
 from dynacomp.marks import dynamic_marks, static_marks
 from dynacomp.options import Options
@@ -260,7 +260,7 @@ def size_rule(history: History, seen: Seen, options: Options,
         if axis in marks:
             return marks[axis]
         had = seen.sizes.get((repr(source), axis)) or history.inherited("sizes", repr(source), axis)
-        return isinstance(source, Host) or options.dynamic is True or bool(had - {size}) or bool(
+        return type(source) is Host or options.dynamic is True or bool(had - {size}) or bool(
             had or history.outer) and (axis, size) in follows and (source.is_argument or is_fresh(source))
     return is_dynamic
 
@@ -277,7 +277,7 @@ def scalar_rule(history: History, seen: Seen, options: Options, resumed: bool) -
     def is_dynamic_scalar(source: Source, value: Any) -> bool:
         if options.dynamic is False:
             return False
-        if isinstance(source, Count):  # asked for only where the content was seen to change
+        if isinstance(source, (At, Count)):  # asked for only where the content, or the key, was seen to change
             return True
         if resumed and type(value) in (int, float, complex, str, bytes) and (source.is_argument or is_fresh(source)):
             return True
