@@ -324,8 +324,8 @@ def eager(code: CodeType, kind: str, detail: str) -> Any:
 def started_again(check: checks.Check) -> None:
     """A call starts again as plain Python. It is told where the program does not raise there."""
     stopped = check.stopped
-    counters.count("checks_failed", stopped.kind if stopped else "raises")
-    text = "the program raises on what a condition comes to" if stopped is None else (
+    counters.count("checks_failed", stopped.kind if stopped else check.reason)
+    text = check.text if stopped is None else (
         "calls that take the side of this condition that cannot be captured run as plain Python: "
         + _text(REASONS[stopped.kind].text, stopped.detail))
     notices.log("breaks", lambda: f"{check.file}:{check.line}: the call starts again as plain Python: {text}")

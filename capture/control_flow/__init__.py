@@ -3,6 +3,7 @@
     branches      `if` on an array as a `cond` node, instead of a graph break
     loops         `while` on an array, and `for` with a `break` that depends on one, as a
                   `while_loop` node
+    limited_loops  Loops on arrays in the functions of gradients, which derivatives go through backwards
     rolled_loops  Long loops of Python as one node: `fori_loop` for `range`, `while_loop` for
                   `while`
     long_loops    Long Python loops are not unrolled: they become one node, or Python runs them

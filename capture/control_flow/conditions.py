@@ -76,8 +76,6 @@ def _become(cap: Capture, frame: Frame, asked: NumberV, yes: Start, no: Start) -
     if one_raises and (loop is not None or frame.code.handler(frame.instr.offset) is None):
         return assume(cap, frame, asked, no if raises else yes, not raises)
     try:
-        if loop is not None and cap.under_trace:  # no derivatives go backwards through a `while_loop`
-            raise Break("branch", "a loop in a transformed function whose rounds the Graph counts")
         if loop is not None:
             return loops.convert(cap, frame, loop, asked, yes, no)
         return decide(cap, frame, asked, yes, no)

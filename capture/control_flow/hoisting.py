@@ -11,9 +11,11 @@ the call, of what the call is given. A check at the end of the Graph asks for it
 
 from __future__ import annotations
 
+from typing import Any
+
 from dynacomp.capture.bodies.placement import given_outside, has_value, home_of
 from dynacomp.capture.control_flow.merge import Differs
-from dynacomp.capture.graph.graph import GET_ATTR, PLACEHOLDER, Node, closures_in, map_nodes
+from dynacomp.capture.graph.graph import GET_ATTR, PLACEHOLDER, Node, closures_in, map_nodes, nodes_in
 from dynacomp.capture.symbolic.machine import Capture
 
 
@@ -29,6 +31,18 @@ def hoisted(cap: Capture, node: Node) -> Node:
     for body in cap.bodies:
         body.assumes = True
     return found
+
+
+def call_outside(cap: Capture, fn: Any, args: tuple[Any, ...], aval: Any, name: str) -> Node:
+    """A call of `fn`, with Nodes and Closures of the body at hand among its arguments, made outside of all bodies;
+    Differs where eager JAX could not look at what it gives."""
+    if not all(may_hoist(cap, node) for node in nodes_in(args)) or _hears(cap, args):
+        raise Differs("a call of what only a body has")
+    made: dict[Node, Node] = {}
+    args = map_nodes(args, lambda node: _outside(cap, node, made))
+    for body in cap.bodies:
+        body.assumes = True
+    return cap.graph.builder.call(fn, args, {}, aval, cap.where(), name)
 
 
 def _outside(cap: Capture, node: Node, made: dict[Node, Node]) -> Node:
@@ -57,5 +71,9 @@ def _outside(cap: Capture, node: Node, made: dict[Node, Node]) -> Node:
 
 def _is_heard(cap: Capture, node: Node) -> bool:
     """Whether somebody would notice that it is computed twice."""
-    inside = (n for closure in closures_in((node.args, dict(node.kwargs))) for n in closure.graph.nodes)
-    return node in cap.graph.heard or any(_is_heard(cap, n) for n in inside)
+    return node in cap.graph.heard or _hears(cap, (node.args, dict(node.kwargs)))
+
+
+def _hears(cap: Capture, args: Any) -> bool:
+    """Whether that is so of something in the functions among these arguments."""
+    return any(_is_heard(cap, node) for closure in closures_in(args) for node in closure.graph.nodes)

@@ -11,6 +11,8 @@ every carried array keeps its shape, dtype and weak type, and everything else st
 
 Where the first iteration differs from the others (a weak type that becomes strong, `None` that
 becomes an array), it is run before the loop, as one side of an `if`.
+
+In the function of a gradient it is a `scan` of limited length instead (see `limited_loops`).
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ from dynacomp.capture.control_flow.branches import (
     values_of,
 )
 from dynacomp.capture.control_flow.iterations import Changed, Iteration, Plan, bound_names, settled
+from dynacomp.capture.control_flow.limited_loops import emit_limited
 from dynacomp.capture.control_flow.merge import Differs, Join, Slot
 from dynacomp.capture.graph.avals import Aval, blank
 from dynacomp.capture.graph.graph import Builder, Closure, Node
@@ -58,7 +61,7 @@ PEELS, MAX_NESTED = 2, 24  # iterations run before the loop; those of a loop tha
 
 def convert(cap: Capture, frame: Frame, loop: Loop, condition: NumberV, yes: Start, no: Start) -> int | None:
     """Brings the frame behind the loop; raises Differs (Break, ...) where it cannot be one node."""
-    if not _is_finite(frame, loop):
+    if not _is_finite(frame, loop) and not cap.under_trace:  # there it is a limited one
         cap.ask_at_once()
     key = (id(frame.code.code), frame.index)
     if key not in cap.lessons.unrolled:
@@ -159,7 +162,9 @@ class While(Iteration):
         initial = [going, *(c.initial for c in self.state.carried)]
         blanks = [_blank(cap, aval) for aval in avals[len(initial):]]
         values = tuple(cap.node_argument(v) for v in initial) + tuple(blanks)
-        node = emit_node(cap, jax.lax.while_loop, ((_first(avals), body, values), {}), avals, "while_loop")
+        loop = _first(avals), body, values
+        node = emit_limited(cap, self.frame, loop, avals) if cap.under_trace else emit_node(
+            cap, jax.lax.while_loop, (loop, {}), avals, "while_loop")
         return [emit_node(cap, operator.getitem, ((node, i), {}), aval, f"while_{i}") for i, aval in enumerate(avals)]
 
     def conclude(self, nodes: list[Node], left: Start) -> int | None:

@@ -20,6 +20,8 @@ ends when arrays say so, which might not end for what the program would have ref
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import jax.numpy as jnp
 
 from dynacomp.capture.base.errors import Break
@@ -34,13 +36,18 @@ from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.computed import NumberV
 
-_CHECKS = IdentityTable()  # code object → its checks, by instruction
+C = TypeVar("C", bound=Check)
+_CHECKS = IdentityTable()  # code object → its checks, by instruction and kind
 
 
 def may_assume(cap: Capture, frame: Frame, asked: NumberV) -> bool:
     """Whether a condition here may be left for the end of the Graph."""
-    at_once = frame.stops or cap.lessons.asked_at_once or cap.graph.telling
-    return not at_once and _check(frame).trusted and (cap.may_break or may_hoist(cap, asked.node))
+    return is_at_end(cap, frame) and check_of(frame).trusted and (cap.may_break or may_hoist(cap, asked.node))
+
+
+def is_at_end(cap: Capture, frame: Frame) -> bool:
+    """Whether a check may be asked when all of the Graph has run: it stands on each way through the frame."""
+    return not (frame.stops or cap.lessons.asked_at_once or cap.graph.telling)
 
 
 def assume(cap: Capture, frame: Frame, asked: NumberV, start: Start, wanted: bool,
@@ -49,7 +56,8 @@ def assume(cap: Capture, frame: Frame, asked: NumberV, start: Start, wanted: boo
     the other side."""
     if not may_assume(cap, frame, asked):
         raise Differs("a side that raises or breaks")
-    found, check = hoisted(cap, asked.node), _check(frame)
+    check: Check = check_of(frame)
+    found = hoisted(cap, asked.node)
     check.stopped = Break(stopped.kind, stopped.detail) if isinstance(stopped, Break) else None
     cap.guards.add("is", S.Attr(S.Root(check, check.where), "trusted"), True)
     node = found if wanted else cap.graph.builder.call(jnp.logical_not, (found,), {}, asked.aval)
@@ -58,9 +66,10 @@ def assume(cap: Capture, frame: Frame, asked: NumberV, start: Start, wanted: boo
     return frame.code.instrs[start.index].offset
 
 
-def _check(frame: Frame) -> Check:
-    rows: dict[int, Check] = _CHECKS.setdefault(frame.code.code, dict)
-    return rows.setdefault(frame.index, Check(frame.code.code.co_filename, frame.instr.line))
+def check_of(frame: Frame, cls: type[C] = Check) -> C:  # type: ignore[assignment]
+    """The check of that kind at the frame's instruction."""
+    rows: dict[tuple[int, type], C] = _CHECKS.setdefault(frame.code.code, dict)
+    return rows.setdefault((frame.index, cls), cls(frame.code.code.co_filename, frame.instr.line))
 
 
 def forget() -> None:

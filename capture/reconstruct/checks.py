@@ -27,7 +27,10 @@ FAILED: list[Callable[[Check], None]] = []  # the one function that is told of e
 
 class Check:
     """One condition of the program: a jump of one code object. trusted: guards ask for it (`S.Attr(...)`). stopped:
-    what kept the other side out of the Graph, None where that side raises."""
+    what kept the other side out of the Graph, None where that side raises. reason, text: what is said of one that has
+    failed."""
+
+    reason, text = "raises", "the program raises on what a condition comes to"
 
     def __init__(self, file: str, line: int) -> None:
         self.file, self.line, self.failures, self.trusted = file, line, 0, True
