@@ -132,7 +132,7 @@ def is_sealed(data: bytes) -> bool:
 def _build_into(request: Request, folder: Path, tell: Tell) -> Path:
     """Build in a folder of its own, then move into the cache; without room there it is kept privately."""
     with scratch() as place:
-        part = _built(request, place, folder, tell)
+        part = _built(request, place, folder)
         try:
             publish(part.read_bytes(), folder / f"{request.key}.so")
             return verified(folder, request.key) or _kept(part, request.key)
@@ -172,10 +172,10 @@ def _build_privately(request: Request, folder: Path, error: OSError, tell: Tell)
     if known.exists():
         return known
     with scratch() as place:
-        return _kept(_built(request, place, private_folder(), tell), request.key)
+        return _kept(_built(request, place, private_folder()), request.key)
 
 
-def _built(request: Request, place: Path, folder: Path, tell: Tell) -> Path:
+def _built(request: Request, place: Path, folder: Path) -> Path:
     """The library in a file that the caller moves; the objects of its parts come from the folder, or go there."""
     library = place / f"{request.key}.part"
     keys = {request.key_of(text): text for text in request.parts}

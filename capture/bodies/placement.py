@@ -60,7 +60,7 @@ def jit_places(jitted: Any) -> bool:
 def placement(cap: Capture, value: ArrayV, name: str) -> Value:
     """`value.sharding` and its kin, of an array that the Graph computes."""
     if is_traced(cap, value.node):
-        return _of_tracer(value, name)
+        raise _of_tracer(name)
     place = home(cap)
     if place is None:
         raise Break("placement", f"{name} of an array that the graph computes")
@@ -82,12 +82,12 @@ def home(cap: Capture) -> SingleDeviceSharding | None:
     return default if jax.sharding.get_abstract_mesh().empty else None
 
 
-def _of_tracer(value: ArrayV, name: str) -> Value:
-    """Tracers have no sharding; what else they are asked for is an error of JAX's own."""
+def _of_tracer(name: str) -> Break | Raised:
+    """What asking a tracer comes to. It has no sharding; what else is asked for is an error of JAX's own."""
     if name not in ("sharding", "device"):
-        raise Break("placement", f"{name} of a value that a transformation traces")
+        return Break("placement", f"{name} of a value that a transformation traces")
     full = f"{ARRAY_TYPE.__module__}.{ARRAY_TYPE.__qualname__}"
-    raise Raised(Const(AttributeError(f"The {name!r} attribute is not available on traced array of {full}")))
+    return Raised(Const(AttributeError(f"The {name!r} attribute is not available on traced array of {full}")))
 
 
 # --- tracers

@@ -306,7 +306,7 @@ def _partial(cap: Capture, fn: Value, *args: Value, **kwargs: Value) -> Value:
 @row(super)
 def _super(cap: Capture, *args: Value) -> Value:
     if args:
-        return _super_of(cap, *args)
+        return _super_of(*args)
     frame = cap.current
     assert frame is not None
     if frame.first_local is None or "__class__" not in frame.cells:
@@ -318,10 +318,10 @@ def _super(cap: Capture, *args: Value) -> Value:
         raise Raised(Const(RuntimeError("super(): arg[0] deleted")))
     cell = frame.cells["__class__"]
     cell.content = cap.realize(cell.content)
-    return _super_of(cap, cell.content, cap.realize(first))
+    return _super_of(cell.content, cap.realize(first))
 
 
-def _super_of(cap: Capture, cls: Value, *obj: Value) -> Value:
+def _super_of(cls: Value, *obj: Value) -> Value:
     start = as_python(cls)
     if len(obj) != 1 or not isinstance(start, type):
         raise Break("call", "super() of other arguments")

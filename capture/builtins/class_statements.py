@@ -126,7 +126,7 @@ def new_class(cap: Capture, metaclass: type, name: str, bases: tuple[Value, ...]
         mutating(cap, cell)
         cell.content = value
     _tell_names(cap, value, named)
-    _tell_bases(cap, value, parents, kwargs)
+    _tell_bases(cap, value, kwargs)
     return value
 
 
@@ -172,7 +172,7 @@ def _tell_names(cap: Capture, cls: Const, named: dict[str, ObjectV]) -> None:
             raise Break("raises", "an exception of __set_name__, to which Python adds something") from None
 
 
-def _tell_bases(cap: Capture, cls: Const, parents: tuple[type, ...], kwargs: dict[str, Value]) -> None:
+def _tell_bases(cap: Capture, cls: Const, kwargs: dict[str, Value]) -> None:
     cap.call(cap.getattr(SuperV(cls.value, cls), "__init_subclass__"), [], kwargs)
 
 

@@ -67,10 +67,10 @@ def _next(cap: Capture, it: Value, default: Value | None = None) -> Value:
     if default is not None:
         return default
     result = kind(it).result
-    raise stop_iteration(cap, None if result is None else result(it))
+    raise stop_iteration(None if result is None else result(it))
 
 
-def stop_iteration(cap: Capture, result: Value | None) -> Raised:
+def stop_iteration(result: Value | None) -> Raised:
     if result is None or stands_for(result, None):
         return Raised(Const(StopIteration()))
     return Raised(ObjectV(StopIteration, ctor=(result,), attrs={"args": TupleV([result]), "value": result}))
@@ -342,7 +342,7 @@ def _send(cap: Capture, gen: GeneratorV, value: Value) -> Value:
                                      f"{generators.type_name(gen.frame.code.code)}")))
     item = generators.resume(cap, gen, value)
     if item is None:
-        raise stop_iteration(cap, gen.frame.result)
+        raise stop_iteration(gen.frame.result)
     return item
 
 
@@ -357,7 +357,7 @@ def _throw(cap: Capture, gen: GeneratorV, kind: Value, *rest: Value) -> Value:
             raise Break("raises", "a class of exceptions whose instances are none is thrown")
     item = generators.throw(cap, gen, error)
     if item is None:
-        raise stop_iteration(cap, gen.frame.result)
+        raise stop_iteration(gen.frame.result)
     return item
 
 

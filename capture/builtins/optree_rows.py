@@ -30,7 +30,7 @@ SPEAKING = ("accessors", "broadcast_to_common_suffix", "child", "children", "com
 NO, NOWHERE = Const(False), Const("")
 
 
-def _asked(fn: Any, cap: Capture, parts: Shell, is_leaf: Value, none_is_leaf: Value, namespace: Value) -> Any:
+def _asked(fn: Any, parts: Shell, is_leaf: Value, none_is_leaf: Value, namespace: Value) -> Any:
     if parts.closed:
         raise Closed
     try:
@@ -42,14 +42,14 @@ def _asked(fn: Any, cap: Capture, parts: Shell, is_leaf: Value, none_is_leaf: Va
 def _flatten(fn: Any, cap: Capture, tree: Value, leaf_predicate: Value = NONE, none_is_leaf: Value = NO,
              namespace: Value = NOWHERE) -> Value:
     parts = Shell(cap, tree)
-    *paths, leaves, spec = _asked(fn, cap, parts, leaf_predicate, none_is_leaf, namespace)
+    *paths, leaves, spec = _asked(fn, parts, leaf_predicate, none_is_leaf, namespace)
     _refuse_custom(spec)
     return TupleV([*(from_python(cap, p) for p in paths), ListV(list(map(parts.value, leaves))), Const(spec)])
 
 
 def _is_leaf(fn: Any, cap: Capture, obj: Value, leaf_predicate: Value = NONE, none_is_leaf: Value = NO,
              namespace: Value = NOWHERE) -> Value:
-    return Const(_asked(fn, cap, Shell(cap, obj), leaf_predicate, none_is_leaf, namespace))
+    return Const(_asked(fn, Shell(cap, obj), leaf_predicate, none_is_leaf, namespace))
 
 
 def _refuse_custom(spec: Any) -> None:

@@ -18,7 +18,7 @@ from dynacomp.capture._native import suspended, suspended_delegate, suspended_lo
 from dynacomp.capture.base.errors import Unbuildable
 from dynacomp.capture.bytecode.code import Decoded, argument_count, decode
 from dynacomp.capture.bytecode.drivers import KEY, STATE, slots_of
-from dynacomp.capture.bytecode.generator_plan import Plan, is_running, plan_at, plan_of, waits_for
+from dynacomp.capture.bytecode.generator_plan import is_running, plan_at, plan_of, waits_for
 from dynacomp.capture.bytecode.resume import HANDLED, NULL, late_cells
 from dynacomp.capture.bytecode.segments import FINISHED, UNBOUND, slots
 from dynacomp.capture.bytecode.suspensions import MAYBE, YIELD, Point
@@ -92,7 +92,7 @@ def wrap_generator(cap: Capture, obj: Any, source: S.Source) -> GeneratorV | Non
     if key is None:
         reader.at_start(frame)
     else:
-        reader.at_point(frame, plan, plan.flat.points[key])
+        reader.at_point(frame, plan.flat.points[key])
     gen = GeneratorV(frame, started=key is not None, real=obj, source=source)
     if gen.started:
         note_pending(cap, gen)
@@ -158,7 +158,7 @@ class Reader:
                                           S.Suspended(self.source, slot, name))
         frame.index = after_start(frame.code)
 
-    def at_point(self, frame: Frame, plan: Plan, point: Point) -> None:
+    def at_point(self, frame: Frame, point: Point) -> None:
         state = suspended_local(self.obj, self.at[STATE])
         held = S.Suspended(self.source, self.at[STATE], "state")
         items = {name: Lazy(x, S.Item(held, n))

@@ -83,7 +83,7 @@ def _intrinsic_1(cap: Capture, f: Frame, i: Instruction) -> None:
     if name == "STOPITERATION_ERROR":
         value = f.pop()
         if issubclass(type_of(value), stopping(f.code.code)):
-            value = stop_error(cap, value, type_name(f.code.code))
+            value = stop_error(value, type_name(f.code.code))
         f.push(value)
     elif name == "UNARY_POSITIVE":
         f.push(unary(cap, operator.pos, f.pop()))

@@ -62,7 +62,7 @@ def breaking(cap: Capture, frame: Frame) -> Recipe:
     code, late = frame.code.code, late_cells(frame.code)
     w = Writer(cap, code)
     w.prepare(effects(cap))
-    stack = [_saved(w, frame, v) for v in frame.stack]
+    stack = [_saved(w, v) for v in frame.stack]
     needed = live_locals(frame.code, frame.index)
     names = sorted(n for n in frame.locals if n in needed)
     saved = {n: w.save(frame.locals[n]) for n in names}
@@ -100,7 +100,7 @@ define(SizeV, Kind(is_unnoticed=lambda v: v.source is not None))
 define(ScalarV, Kind(is_unnoticed=lambda v: v.source is not None))
 
 
-def _saved(w: Writer, frame: Frame, value: Value) -> Slot:
+def _saved(w: Writer, value: Value) -> Slot:
     if is_null(value):
         return Slot(NULL)
     if isinstance(value, HandlingV):

@@ -94,7 +94,7 @@ def _not_stop(cap: Capture, gen: GeneratorV, raised: Raised) -> Raised:
     code = gen.frame.code.code
     if VERSION >= (3, 12) or not issubclass(type_of(raised.value), stopping(code)):
         return raised
-    return Raised(stop_error(cap, raised.value, type_name(code)), fresh=False)
+    return Raised(stop_error(raised.value, type_name(code)), fresh=False)
 
 
 def stopping(code: CodeType) -> tuple[type, ...]:
@@ -109,7 +109,7 @@ def type_name(code: CodeType) -> str:
         flags & inspect.CO_ASYNC_GENERATOR) else "generator"
 
 
-def stop_error(cap: Capture, stop: Value, kind: str) -> Value:
+def stop_error(stop: Value, kind: str) -> Value:
     """The RuntimeError that a StopIteration becomes when it leaves a generator."""
     text = f"{kind} raised {type_of(stop).__name__}"
     made = ObjectV(RuntimeError, ctor=(Const(text),), attrs={"args": TupleV([Const(text)])})

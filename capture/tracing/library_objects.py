@@ -108,7 +108,7 @@ def open_callable(cap: Capture, fn: Value) -> LibraryV | None:
     obj, source = fn.value, fn.source
     held = [(key, part) for key, part in _parts(obj) if holds_user_code(part)]
     keys = tuple(key for key, _ in held)
-    values = tuple(_part_value(cap, part, _part_source(source, obj, key)) for key, part in held)
+    values = tuple(_part_value(cap, part, _part_source(source, key)) for key, part in held)
     if issubclass(type(obj), types.FunctionType):
         return LibraryV(WithCells(obj, keys), values)
     if type(obj).__name__ == "PjitFunction":
@@ -128,7 +128,7 @@ def _opened(cap: Capture, value: Value) -> Value:
     return open_callable(cap, value) or value
 
 
-def _part_source(source: S.Source | None, obj: Any, key: Any) -> S.Source | None:
+def _part_source(source: S.Source | None, key: Any) -> S.Source | None:
     if source is None:
         return None
     if isinstance(key, int):

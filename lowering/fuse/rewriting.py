@@ -54,7 +54,7 @@ class Rewriter:
 
     def __init__(self, reader: Reader, group: Group, external: set[str]) -> None:
         self.reader, self.group, self.external = reader, group, external
-        self.layout: Layout = arrange(reader, group)
+        self.layout: Layout = arrange(group)
         self.items = {i.name: i for i in group.items}
         self.values: dict[sympy.Symbol, Expr] = {}
         self.computed: dict[str, Expr] = {}

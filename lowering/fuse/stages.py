@@ -62,12 +62,12 @@ def split(group: Group, item: Item) -> tuple[list[int], list[int]]:
     return rows, [d for d in range(len(item.shape)) if d not in rows]
 
 
-def arrange(reader: Reader, group: Group) -> Layout:
+def arrange(group: Group) -> Layout:
     """Loops and stages for a group; see the module's docstring."""
     rows = _row_loops(group)
     layout = Layout(rows, [], {}, {}, dict(rows))
     for item in group.items:
-        _place(reader, group, layout, item)
+        _place(group, layout, item)
     return layout
 
 
@@ -82,7 +82,7 @@ def _row_loops(group: Group) -> Loops:
     return tuple((symbol(f"i{k}"), n) for k, n in enumerate(finest))
 
 
-def _place(reader: Reader, group: Group, layout: Layout, item: Item) -> None:
+def _place(group: Group, layout: Layout, item: Item) -> None:
     row, inside = split(group, item)
     mapping = _row_map(layout, item, row)
     outer, mapping = _inner_loops(layout, [(item.at[d], item.shape[d]) for d in _solid(item, inside)], 0, mapping)

@@ -40,7 +40,7 @@ def recompute(graph: Graph, budget: float = BUDGET) -> Graph:
     graph, given = dead_code(graph), graph
     nodes = graph.nodes[:-1]
     place = {n: i for i, n in enumerate(nodes)}
-    at = crowded(graph, place)
+    at = crowded(place)
     if at is None or budget >= 1 or len(nodes) > MOST_NODES:
         return given
     free = {*graph.output, *(n for n in nodes if n.op in (PLACEHOLDER, GET_ATTR))}
@@ -61,7 +61,7 @@ def size(node: Node) -> int:
     return total(aval.shape) * aval.dtype.itemsize
 
 
-def crowded(graph: Graph, place: Mapping[Node, int]) -> int | None:
+def crowded(place: Mapping[Node, int]) -> int | None:
     """Where most bytes are alive that some node has computed; None where they are few."""
     change = [0] * (len(place) + 1)
     last: dict[Node, int] = {}
