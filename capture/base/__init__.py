@@ -16,6 +16,7 @@
     hashes          What rests on hashes, of which another process has others
     literals        Objects that are their value: Python's literals, and tuples and frozensets
                     of them
+    rows            Rows of tables, functions `row(cap, *args, **kwargs)`: which calls they have parameters for
     of_class        `of_class`: the things of one class among others
     numpy_errors    NumPy's floating-point errors raise, or are ignored, while ours computes
     itertools_py    Lazy iterators of `itertools` as Python generators, which the machine enters like any other

@@ -23,7 +23,7 @@ from dynacomp.capture.calls.class_checks import checked
 from dynacomp.capture.symbolic.libraries import is_pure_module, is_steady_module, module_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.values.computed import ArrayV
-from dynacomp.capture.values.constant import Const, holds, is_const, is_exactly, stands_for
+from dynacomp.capture.values.constant import Const, holds, is_const, is_exactly, is_open, stands_for
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import ObjectV, OpaqueV
 from dynacomp.capture.values.questions import is_object, is_tuple, says_its_class
@@ -36,28 +36,51 @@ PLAIN = {object, type, int, float, complex, str, bytes, tuple, list, dict, set, 
 
 @row(isinstance)
 def _isinstance(cap: Capture, x: Value, kinds: Value) -> Value:
-    settled = _settled(x, kinds) if is_exactly(kinds, type) else None
+    settled = _settled(cap, x, kinds) if is_exactly(kinds, type) else None
     if settled is not None:
         return Const(settled)
     if is_object(kinds):
         return cap.call(cap.getattr(kinds, "__instancecheck__"), [x])
     several = _alternatives(cap, kinds)
+    place = _place(cap, x, several)
+    if place in cap.known.instances:
+        return Const(cap.known.instances[place][0])
     if any(map(_own_check, several)):
         return Const(any(_is_instance(cap, x, kind) for kind in several))
-    return _by_class(cap, x, kinds)
+    answer = _by_class(cap, x, kinds)
+    if place is not None and is_exactly(answer, bool) and all(map(_asks_the_class, several)):
+        cap.known.instances[place] = answer.value, (class_of(x), several)
+    return answer
 
 
-def _settled(x: Value, cls: Const) -> bool | None:
+def _settled(cap: Capture, x: Value, cls: Const) -> bool | None:
     """What `type` says of an object whose class does not tell another `__class__`; None where it has to be asked."""
-    if says_its_class(x) or _says_its_class(class_of(x)):
+    if says_its_class(x) or _says_its_class(cap, class_of(x)):
         return None
     return cls.value in mro(class_of(x))
+
+
+def _place(cap: Capture, x: Value, several: list[Value]) -> tuple[object, ...] | None:
+    """Where the answer is kept, which is that for all objects of the class: the classes by identity, and what has
+    been registered with abstract ones. None where an object may say otherwise, or the classes are not all known."""
+    if says_its_class(x):
+        return None
+    cls = class_of(x)
+    classes = [k.value for k in several if type(k) is Const and not is_open(k)]
+    if len(classes) < len(several) or _says_its_class(cap, cls):
+        return None
+    return (id(cls), abc.get_cache_token(), *map(id, classes))
+
+
+def _asks_the_class(kind: Value) -> bool:
+    """Whether nothing but the class of an object tells whether it is one of `kind`."""
+    return holds(kind, type) and lookup(type(kind.value), "__instancecheck__")[0] in (type, abc.ABCMeta)
 
 
 def _by_class(cap: Capture, x: Value, kinds: Value) -> Value:
     """What `type.__instancecheck__` says."""
     _no_hook(cap, kinds)
-    if is_object(x) and _says_its_class(x.cls):
+    if is_object(x) and _says_its_class(cap, x.cls):
         return Const(any(_says_it_is(cap, x, kind) for kind in _alternatives(cap, kinds)))
     return _denied(cap, class_of(x), kinds, _by_type(cap, x, kinds))
 
@@ -86,9 +109,12 @@ define(ArrayV, Kind(is_instance=lambda cap, x, kinds: Const(_array_isinstance(ca
 define(OpaqueV, Kind(is_instance=_opaque_is_instance))
 
 
-def _says_its_class(cls: type) -> bool:
+def _says_its_class(cap: Capture, cls: type) -> bool:
     """Whether code of the program tells the `__class__` of instances."""
-    return lookup(cls, "__class__")[0] is not object or lookup(cls, "__getattribute__")[0] not in PLAIN
+    if id(cls) not in cap.known.telling:
+        tells = lookup(cls, "__class__")[0] is not object or lookup(cls, "__getattribute__")[0] not in PLAIN
+        cap.known.telling[id(cls)] = cls, tells
+    return cap.known.telling[id(cls)][1]
 
 
 def _says_it_is(cap: Capture, x: ObjectV, kind: Value) -> bool:
@@ -118,7 +144,7 @@ def _denied(cap: Capture, cls: type, kinds: Value, answer: Value) -> Value:
 
 @row(type.__instancecheck__)
 def _instancecheck(cap: Capture, cls: Value, x: Value) -> Value:
-    settled = _settled(x, cls) if holds(cls, type) else None
+    settled = _settled(cap, x, cls) if holds(cls, type) else None
     return _by_class(cap, x, cls) if settled is None else Const(settled)
 
 
@@ -129,6 +155,8 @@ def _is_a(obj: Any, kinds: Any) -> bool:
 
 def _alternatives(cap: Capture, kinds: Value) -> list[Value]:
     """The classes of `A`, `(A, B)` and `A | B`."""
+    if is_exactly(kinds, type):
+        return [kinds]
     if is_tuple(kinds):
         return [kind for item in cap.items(kinds) for kind in _alternatives(cap, item)]
     if holds(kinds, (tuple, types.UnionType)):
@@ -168,7 +196,7 @@ def _is_instance(cap: Capture, x: Value, kind: Value) -> bool:
     if (cls := class_of(x)) is as_python(kind):
         return True
     ask = lambda v: truth(cap, cap.call(Const(check), [kind, v]))
-    return ask(x) if _says_its_class(cls) else checked(cap, check, kind, x, cls, ask)
+    return ask(x) if _says_its_class(cap, cls) else checked(cap, check, kind, x, cls, ask)
 
 
 def _is_instance_of(cls: type, classes: Any) -> bool:

@@ -7,12 +7,10 @@ instantiated by Python's protocol; what is left breaks the graph.
 
 from __future__ import annotations
 
-import inspect
 import io
 import operator
 import re
 import types
-from math import inf
 from typing import Any, cast
 
 import numpy as np
@@ -23,7 +21,7 @@ from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.identity_table import IdentityTable
 from dynacomp.capture.base.literals import is_literal
-from dynacomp.capture.base.remembered import remembered
+from dynacomp.capture.base.rows import fits
 from dynacomp.capture.bytecode.suspensions import SUSPENDS
 from dynacomp.capture.calls import jitted
 from dynacomp.capture.calls.entering import enter
@@ -418,27 +416,9 @@ def _is_plain_function(real: types.FunctionType) -> bool:
 
 def call_row(cap: Capture, row: Any, obj: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """A row on the arguments of a call; those that it has no parameters for, Python judges."""
-    least, most = arity(row)
-    if kwargs or not least <= len(args) <= most:
-        try:
-            signature(row).bind(cap, *args, **kwargs)
-        except TypeError:
-            raise Break("call", f"{getattr(obj, '__qualname__', obj)} with these arguments") from None
+    if not fits(row, args, kwargs):
+        raise Break("call", f"{getattr(obj, '__qualname__', obj)} with these arguments")
     return row(cap, *args, **kwargs)
-
-
-signature = remembered(inspect.signature)
-
-
-@remembered
-def arity(row: Any) -> tuple[float, float]:
-    """How many arguments without names a row takes after `cap`, at least and at most."""
-    found = signature(row).parameters.values()
-    plain = [p for p in found if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)][1:]
-    least = sum(p.default is p.empty for p in plain)
-    if any(p.kind is p.KEYWORD_ONLY and p.default is p.empty for p in found):
-        return inf, inf
-    return least, inf if any(p.kind is p.VAR_POSITIONAL for p in found) else len(plain)
 
 
 def _real_function(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value]) -> Value:

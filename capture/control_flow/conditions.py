@@ -31,6 +31,8 @@ def jump(cap: Capture, frame: Frame, instr: Instruction, condition: Value, wante
 
 def known(cap: Capture, frame: Frame, instr: Instruction, condition: bool, wanted: bool) -> int | None:
     """A jump that Python decides: None, or where the long loop ends whose test it is."""
+    if not cap.lessons.rolled:  # nearly all
+        return None
     jumped, fallen = Start(frame.code.at[instr.argval]), Start(frame.index + 1)
     return rolled_loops.roll_test(cap, frame, condition, jumped if wanted else fallen, fallen if wanted else jumped)
 

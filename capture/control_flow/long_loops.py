@@ -40,8 +40,10 @@ def watch_loop(cap: Capture, frame: Frame, instr: Instruction) -> None:
     The lesson is to break where the loop began (for a loop of a callee: at the call, so that the
     callee is captured by itself)."""
     now = cap.progress
-    loop = frame.loops.setdefault(instr.index, Loop(
-        now.top_step, now.captured_ops, now.steps, len(cap.sizes.scope.relations), entered=(0, now.captured_ops)))
+    loop = frame.loops.get(instr.index)
+    if loop is None:
+        loop = frame.loops[instr.index] = Loop(
+            now.top_step, now.captured_ops, now.steps, len(cap.sizes.scope.relations), entered=(0, now.captured_ops))
     loop.rounds += 1
     ops = cap.progress.captured_ops - loop.ops
     items = is_over_items(frame, instr)

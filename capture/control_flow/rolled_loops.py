@@ -264,7 +264,7 @@ def item_of(cap: Capture, it: Value, note: Callable[[CountIterV, NumberV], None]
 
 def roll_test(cap: Capture, frame: Frame, condition: bool, yes: Start, no: Start) -> int | None:
     """Where a `while` ends that has become a node; None where it has not."""
-    if not cap.lessons.rolled or cap.under_trace:
+    if cap.under_trace:
         return None
     loop = loop_of(frame.code, frame.index)
     if loop is None or condition != (landing(frame.code, yes.index) == loop.stay):

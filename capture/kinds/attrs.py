@@ -19,6 +19,7 @@ from dynacomp.capture.arithmetic import arrays
 from dynacomp.capture.base.classes import module_name, own_dict
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.kinds.exceptions import as_exception, say_where
 from dynacomp.capture.numbers import dynamic_scalars, host_functions
 from dynacomp.capture.symbolic.generators import delegate
@@ -115,9 +116,14 @@ def _object(cap: Capture, value: ObjectV, name: str) -> Value:
 
 
 def _const(cap: Capture, value: Const, name: str) -> Value:
-    kept = next((row for classes, row in OF_CONSTANTS if issubclass(type(peek(value)), classes)), None)
+    kept = _row_of(type(peek(value)))
     found = None if kept is None else kept(cap, value, name)
     return _found(cap, value, name) if found is None else found
+
+
+@remembered
+def _row_of(cls: type) -> Callable[[Capture, Const, str], Value | None] | None:
+    return next((row for classes, row in OF_CONSTANTS if issubclass(cls, classes)), None)
 
 
 def _found(cap: Capture, value: Const, name: str) -> Value:
@@ -229,7 +235,7 @@ def _module(cap: Capture, value: Const, name: str) -> Value:
     module = value.value
     table = own_dict(module)
     called, pure = str(table.get("__name__", "?")), is_pure_module(table.get("__name__"))
-    if not pure and intercepts(type(module)):
+    if not pure and type(module) is not types.ModuleType and intercepts(type(module)):
         raise Break("attribute", f"{name!r} of a {type(module).__qualname__}")
     written = _written(cap, table, name)
     if written is DELETED:
@@ -242,7 +248,7 @@ def _module(cap: Capture, value: Const, name: str) -> Value:
         cap.rely(table, name, table[name])
         return from_python(cap, table[name])
     if name in table:
-        return wrap(cap, table[name], S.Attr(S.Root(module, called), name))
+        return _read_of_module(cap, module, table, name)
     if not pure:
         cap.guards.add("missing_key", S.Root(table, f"vars({called})"), name)
     fallback = table.get("__getattr__")
@@ -252,6 +258,18 @@ def _module(cap: Capture, value: Const, name: str) -> Value:
         return from_python(cap, getattr(module, name))
     except ours(Exception) as error:
         raise Raised(Const(error)) from None
+
+
+def _read_of_module(cap: Capture, module: types.ModuleType, table: dict[str, Any], name: str) -> Value:
+    """What a module holds. Functions, classes and modules are guarded once, as those among globals are."""
+    known = cap.known.names.get((id(module), name))
+    if known is not None and known.value is table[name]:
+        return known
+    value = wrap(cap, table[name], S.Attr(S.Root(module, str(table.get("__name__", "?"))), name))
+    if type(value) is Const and not is_open(value):
+        cap.known.names[id(module), name] = value
+        cap.known.keep.append(module)
+    return value
 
 
 # Constants of these classes know where they keep what they are asked for; None: they are asked as all others are.

@@ -6,8 +6,6 @@ What each kind does stands in `sequences` (lists, tuples, deques) and `dicts_and
 from __future__ import annotations
 
 import collections
-import functools
-import inspect
 import operator
 from typing import Any
 
@@ -24,6 +22,7 @@ from dynacomp.capture.arithmetic.operators import (
     truth,
 )
 from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.base.rows import fits
 from dynacomp.capture.kinds import alike_items, deques, dicts_and_sets, sequences
 from dynacomp.capture.kinds.iteration import iterate, iterator
 from dynacomp.capture.kinds.keys import hashable, missing_key, raised, sought
@@ -249,9 +248,6 @@ _OPERATORS: dict[str, Any] = {
 }
 
 
-signature = functools.cache(inspect.signature)
-
-
 WITH_KEYWORDS = ("sort", "update", "move_to_end", "popitem", "setdefault", "pop", "__init__")
 
 
@@ -259,12 +255,8 @@ def call_method(cap: Capture, value: Any, name: str, args: list[Value], kwargs: 
     row = METHODS.get(row_kind(value), {}).get(name) or _OPERATORS.get(name)
     if row is None:
         raise Break("call", f"{type_name(value)}.{name}")
-    try:
-        signature(row).bind(cap, value, *args, **kwargs)
-        if kwargs and name not in WITH_KEYWORDS:
-            raise TypeError
-    except TypeError:
-        raise Break("call", f"{type_name(value)}.{name} with these arguments") from None
+    if not fits(row, (value, *args), kwargs) or kwargs and name not in WITH_KEYWORDS:
+        raise Break("call", f"{type_name(value)}.{name} with these arguments")
     result = row(cap, value, *args, **kwargs)
     return Const(None) if result is None else result
 

@@ -205,16 +205,24 @@ def _delete_deref(cap: Capture, f: Frame, i: Instruction) -> None:
 def load_global(cap: Capture, f: Frame, name: str) -> Value:
     """What a name that is no local means. Functions, classes, modules and literals are found and guarded once."""
     found = _changed(cap, f.globals, name)
-    if found is None and id(f.globals) not in cap.known.objects and name in f.globals:
-        known = cap.known.names.get((id(f.globals), name))
-        return known if known is not None else _read_global(cap, f, name)
+    if found is None and id(f.globals) not in cap.known.objects:
+        if name in f.globals:
+            known = cap.known.names.get((id(f.globals), name))
+            return known if known is not None else _read_global(cap, f, name)
+        known = cap.known.built_in.get((id(f.globals), name))
+        if known is not None and _changed(cap, f.builtins, name) is None and f.builtins.get(name) is known.value:
+            return known
     if found is not None and found is not DELETED:
         return found
     if found is None and f.globals_source is None:
         cap.guards.add("missing_global", None, name)
     elif found is None and not cap.is_pure_globals(f.globals):
         cap.guards.add("missing_key", f.globals_source, name)
-    return _builtin(cap, f.builtins, name)
+    value = _builtin(cap, f.builtins, name)
+    if found is None and type(value) is Const and not is_open(value):
+        cap.known.built_in[id(f.globals), name] = value
+        cap.known.keep.append(f.globals)
+    return value
 
 
 def _changed(cap: Capture, table: dict[str, Any], name: str) -> Any:
@@ -224,7 +232,7 @@ def _changed(cap: Capture, table: dict[str, Any], name: str) -> Any:
     if pending is not None:
         return DELETED if pending[2] is None else pending[2]
     held = cap.known.objects.get(id(table))
-    if not is_dict(held):
+    if held is None or not is_dict(held):
         return None
     if name in held.items:  # the program also holds the namespace as a dict
         held.items[name] = cap.realize(held.items[name])

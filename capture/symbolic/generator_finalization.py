@@ -39,7 +39,7 @@ ITERATORS = (GeneratorV, StreamV, GivenIterV)
 
 def dropped(cap: Capture, values: Iterable[Any], keep: Any = None) -> None:
     """Tells that a frame has let go of these Values; `keep`: what its caller is about to get."""
-    if all(g.running or _is_held(cap, g) for g in cap.dropping.pending.values()):
+    if all(map(_leads_nowhere, values)) or all(g.running or _is_held(cap, g) for g in cap.dropping.pending.values()):
         return
     innermost = () if cap.current is None else (cap.current,)
     led_to = _led_to(cap, values, innermost) and _led_to(cap, values, frames(cap))
@@ -52,6 +52,14 @@ def dropped(cap: Capture, values: Iterable[Any], keep: Any = None) -> None:
         for gen in lost:
             if id(gen) not in inner:
                 _drop(cap, gen)
+
+
+def _leads_nowhere(value: Any) -> bool:
+    """Whether a look is enough to say that there is no generator behind it: asked of what most calls were given."""
+    if type(value) is list:
+        return all(map(_leads_nowhere, value))
+    inside = INSIDE.get(type(value), iter)
+    return inside is None or inside is _parts and not _is_new(value)
 
 
 def changing(cap: Capture, value: Value) -> None:
@@ -194,7 +202,7 @@ def _inside_of(cls: type) -> Callable[[Any], Iterable[Any]] | None:
 
 
 INSIDE: dict[type, Callable[[Any], Iterable[Any]] | None] = {
-    list: iter, tuple: iter, set: iter, dict: dict.values, **dict.fromkeys((str, int, bool, type(None), type))}
+    list: iter, tuple: iter, set: iter, dict: dict.values, **dict.fromkeys((*LEAVES, str, int, bool, type(None), type))}
 HELD = operator.methodcaller("held")
 CONTAINED = (iter, dict.values, HELD)
 CONTENT = (list, set, dict)

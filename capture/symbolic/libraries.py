@@ -141,7 +141,8 @@ def _contains(name: str, module: str) -> bool:
 @functools.cache
 def rows_of(module: str) -> tuple[Library, ...]:
     """The rows that speak of a module."""
-    return tuple(row for row in (*LIBRARIES, *REGISTERED.values()) if _contains(row.name, module))
+    above = {module, *(module[:n] for n, c in enumerate(module) if c == ".")}
+    return tuple(row for row in (*LIBRARIES, *REGISTERED.values()) if row.name in above)
 
 
 def pure_names() -> list[str]:

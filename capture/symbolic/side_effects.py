@@ -39,11 +39,12 @@ def mutating(cap: Capture, value: Value) -> None:
     _note(cap, whose)
     for watch in cap.effects.watches:
         watch.note(whose)
-    existed = getattr(whose, "real", None) is not None
-    older = [b for b in cap.bodies if existed or whose.serial < b.serial]
-    for side in [b for b in older if b.is_side]:
-        save(side, value)
-    _change_from(cap, [b for b in older if not b.is_side], "a change to an outer object")
+    if cap.bodies:
+        existed = getattr(whose, "real", None) is not None
+        older = [b for b in cap.bodies if existed or whose.serial < b.serial]
+        for side in [b for b in older if b.is_side]:
+            save(side, value)
+        _change_from(cap, [b for b in older if not b.is_side], "a change to an outer object")
     changing = kind(value).changing
     if changing is not None:
         changing(value)

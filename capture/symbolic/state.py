@@ -51,6 +51,7 @@ class Known:
     tuples: dict[int, Value] = field(default_factory=dict)  # the same for tuples of constants that libraries see
     ids: dict[int, Any] = field(default_factory=dict)  # id of an object, or of what stands for it → its IdV
     names: dict[tuple[int, str], Const] = field(default_factory=dict)  # (id of a globals, name) → what was read
+    built_in: dict[tuple[int, str], Const] = field(default_factory=dict)  # the same of names that it has not itself
     resolved: dict[tuple[int, str, int], Any] = field(default_factory=dict)  # what `class_attrs.resolve` found, guarded
     entered: dict[int, Any] = field(default_factory=dict)  # id of a real function that calls just enter → its FunctionV
     functions: dict[Any, Any] = field(default_factory=dict)  # (id, where one known by its code is) → its FunctionV
@@ -58,6 +59,8 @@ class Known:
     relied: dict[int, tuple[Any, dict[str, Any]]] = field(default_factory=dict)  # see `Capture.rely`
     abstract: dict[tuple[int, int], tuple[type, type, bool]] = field(default_factory=dict)  # classes, abstract bases
     #                                                            of which it was asked whether those are theirs, and are
+    telling: dict[int, tuple[type, bool]] = field(default_factory=dict)  # classes; may their code tell a `__class__`?
+    instances: dict[Any, tuple[bool, Any]] = field(default_factory=dict)  # what `isinstance` says of all of a class
     checks: dict[Any, bool | None] = field(default_factory=dict)  # what classes say of all objects of a class
     checked_at: int = 0  # after so many changes that was so: see `class_checks`
 

@@ -363,6 +363,7 @@ def store_in_made(cap: Capture, cls: type, name: str, value: Any) -> None:
         raise Raised(Const(error)) from None
     made_class(cap, cls).steps.append((name, value))  # type: ignore[union-attr]
     cap.known.resolved.clear()
+    cap.known.telling.clear()
 
 
 NAMES = ("__name__", "__qualname__", "__module__", "__doc__")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import operator
 import re
+import types
 from decimal import Decimal
 from typing import Any
 
@@ -42,9 +43,19 @@ def _compares_exactly(number: Any) -> bool:
     return type(number) is Decimal and not number.is_nan() or type(number) not in (Decimal, float, complex)
 
 
+# Operators of these do nothing but compute, and say nothing. (Bytes that meet strings may warn, `~True` does.)
+SILENT = {int, float, str, type(None)}
+OPERATORS = {id(fn) for fn in vars(operator).values() if type(fn) is types.BuiltinFunctionType}
+
+
 def fold(cap: Capture, fn: Any, *values: Value) -> Value:
     """`fn` on constants, now; its exceptions are the program's."""
     args = [as_python(v) for v in values]
+    if id(fn) in OPERATORS and SILENT.issuperset(map(type, args)):
+        try:
+            return Const(fn(*args))
+        except ours(Exception) as error:
+            raise Raised(Const(error)) from None
     if any(is_const(v) and (v.source is not None and is_changeable(v.value) or issubclass(
             type(v.value), SHOWING)) for v in values):
         raise Break("opaque", "an object that is known by its identity alone")

@@ -15,6 +15,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import sympy
+import sympy.tensor.tensor  # which the first sum of a process would import, in the first call
 
 ZERO, ONE = sympy.Integer(0), sympy.Integer(1)
 Ranges = Mapping[sympy.Symbol, sympy.Expr]

@@ -139,3 +139,32 @@ def test_classes_that_are_registered_later():
     assert compiled(3.0, late) == (3.0, False)
     Seen.register(Late)
     assert compiled(3.0, late) == (6.0, True)
+
+
+def test_what_holds_of_a_class_is_asked_once():
+    """Of each class once in a capture, until something is registered with an abstract one."""
+    Shape = abc.ABCMeta("Shape", (), {})
+
+    class Told:
+        def __init__(self, told):
+            self.told = told
+
+        @property
+        def __class__(self):
+            return self.told
+
+    class Square:
+        pass
+
+    told = Told(int), Told(str)
+
+    def asked(x):
+        squares = [Square() for _ in range(3)]
+        before = [isinstance(s, Shape) for s in squares], [isinstance(s, int | Square) for s in squares]
+        return before, [isinstance(t, (int, str)) for t in told], [isinstance(t, int) for t in told], x * 2
+
+    compiled = dynacomp.jit(asked, backend="eager")
+    for n in range(3):
+        assert repr(compiled(X * n)) == repr(asked(X * n))
+    Shape.register(Square)
+    assert repr(compiled(X)) == repr(asked(X))

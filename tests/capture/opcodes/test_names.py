@@ -100,3 +100,21 @@ def test_rows_refuse_what_they_do_not_take(call):
     with pytest.raises(TypeError) as compiled:
         dynacomp.jit(call)(jnp.ones(2))
     assert str(plain.value) == str(compiled.value)
+
+
+def hidden(x):
+    global len
+    before = [len([x]) for _ in range(3)]
+    len = lambda values: 7
+    try:
+        between = [len([x]) for _ in range(2)]
+    finally:
+        del len
+    return x * sum(before), x * sum(between), x * len([x])  # noqa: F821
+
+
+def test_a_built_in_name_that_is_hidden_between_two_reads():
+    run = dynacomp.jit(hidden)
+    for n in range(3):
+        assert run(jnp.float32(n)) == hidden(jnp.float32(n)) == (3 * n, 14 * n, n)
+    assert dynacomp.stats()["frames_captured"] == 1 and not dynacomp.stats()["breaks"]
