@@ -163,13 +163,14 @@ def learn_number(cap: Capture, needed: NeedsConcrete, lessons: Lessons) -> None:
         lessons.decided |= truths
         return
     found = needed.value.source.numbers()
-    counted = size_values.may_become(cap, needed.value)
-    if counted:
-        lessons.sized.add(*counted)
-    elif size_values.may_count(cap, needed.value):
-        lessons.counts[repr(needed.value.source)] = True
+    sized, counted = size_values.may_become(cap, needed.value), size_values.may_count(cap, needed.value)
+    if sized:
+        lessons.sized.add(*sized)
+    elif counted:
+        lessons.counts.update(dict.fromkeys(counted, True))
     elif any(dynamic_scalars.is_of_array(cap, s) or cap.root.policy.changes_often(s) for s in found
-             if needed.value.hint is None or not isinstance(s, S.Dim)):
+             if needed.value.hint is None or not isinstance(s, S.Dim)) or all(
+                 s in lessons.frozen if isinstance(s, S.Dim) else s in lessons.fixed for s in found):
         where = cap.progress.last_where
         lessons.breaks.setdefault(cap.progress.top_step, Lesson(cap.progress.top_step, "scalar_constant", "", where))
     else:

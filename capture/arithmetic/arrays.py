@@ -205,6 +205,15 @@ def rows(cap: Capture, value: ArrayV) -> Value | None:
     return first if many else None
 
 
+def known_rows(cap: Capture, value: ArrayV) -> int:
+    """How many rows a loop over an array of NumPy's goes through one by one, each a view of it: this many from now on,
+    until calls have had many lengths."""
+    n = size_values.known(cap, dims(cap, value)[0], "iteration over a NumPy array").value
+    if n > MAX_UNPACKED:
+        raise Break("iterator", f"iteration over an array of {n} parts")
+    return n  # type: ignore[no-any-return]
+
+
 def unpack(cap: Capture, value: ArrayV) -> list[Value]:
     """Iteration over the leading axis, as `iter(array)` gives it."""
     if ndarrays.is_numpy(value):

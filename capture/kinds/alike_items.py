@@ -160,7 +160,8 @@ def of_numbers(cap: Capture, fn: Any, v: Value, *others: Value) -> Value | None:
     run = whole(cap, v) if known else None
     if run is None or not is_leaf(run.shapes[0]) or run.shapes[0].number is None or not is_scalar(run.stacks[0]):
         return None
-    return dynamic_scalars.host(fn.__name__, fn, run.stacks[0], *(as_scalar(cap, x) for x in others))
+    found = dynamic_scalars.host(fn.__name__, fn, run.stacks[0], *(as_scalar(cap, x) for x in others))
+    return size_values.counted(cap, found)
 
 
 def as_data(cap: Capture, v: ListV) -> Value | None:

@@ -121,7 +121,9 @@ def number_at(cap: Capture, column: ScalarV, k: Value) -> Value:
         raise Break("leaves", "iteration over NumPy arrays")
     k = as_scalar(cap, k)
     if not is_graph_number(k):
-        return dynamic_scalars.host("getitem", operator.getitem, column, k)
+        found = size_values.counted(cap, dynamic_scalars.host("getitem", operator.getitem, column, k))
+        assert found is not None
+        return found
     found = graph_scalars.each_round(operator.getitem, column, k)
     if found is None:
         raise Break("branch", "a number of a list at a place that the graph computes")

@@ -18,6 +18,7 @@ from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.kinds import alike_items, existing_iterators
 from dynacomp.capture.numbers import size_values
+from dynacomp.capture.numbers.given_arrays import is_data
 from dynacomp.capture.symbolic.generators import resume
 from dynacomp.capture.symbolic.machine import STEPS_AN_ITEM, Capture
 from dynacomp.capture.symbolic.side_effects import mutating
@@ -61,8 +62,11 @@ def _itself(cap: Capture, it: Value) -> Value:
 
 
 def _array_iter(cap: Capture, value: ArrayV) -> Value:
-    if ndarrays.is_numpy(value) and ndarrays.known(cap, value):
-        return StreamV("getitem", [value], state={"index": 0})
+    if ndarrays.is_numpy(value):
+        data = is_data(cap, value) and value.aval.shape
+        if data or ndarrays.known(cap, value):
+            stop = arrays.known_rows(cap, value) if data else None
+            return StreamV("getitem", [value], state={"index": 0, "stop": stop})
     rows = arrays.rows(cap, value)
     return SeqIterV(TupleV(arrays.unpack(cap, value)), kind="other") if rows is None else row_iter(cap, value, rows)
 
@@ -359,6 +363,9 @@ def _table(cap: Capture, it: StreamV) -> Value | None:
 def _getitem(cap: Capture, it: StreamV) -> Value | None:
     index = it.state["index"]
     if index < 0:
+        return None
+    if index == it.state.get("stop"):  # of data, whose length is known
+        it.state["index"] = -1
         return None
     it.state["index"] = index + 1
     getitem = cap.special(it.parts[0], "__getitem__")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from jax.errors import InconclusiveDimensionOperation
@@ -63,14 +63,29 @@ def may_become(cap: Capture, value: ScalarV) -> list[S.Source]:
     return [s for s in found if s not in lessons.sized and type(known.get(s)) is int and known[s] != 0]
 
 
-def may_count(cap: Capture, value: ScalarV) -> bool:
-    """Whether an int that Python computes in each call (`int(n * 0.5)`) can be a size that has a symbol of its own."""
-    return isinstance(value.source, S.Host) and type(value.hint) is int and repr(value.source) not in cap.lessons.counts
+def may_count(cap: Capture, value: ScalarV) -> list[str]:
+    """The ints that Python computes in each call (`int(n * 0.5)`) which can be sizes that have a symbol of their own:
+    of `max(lengths) - len(x)` the first part, so that sizes cancel out, and where that did not do the whole."""
+    if not isinstance(value.source, S.Host) or type(value.hint) is not int:
+        return []
+    parts = [repr(p) for p in _terms(value.source)]
+    return [p for p in parts if p not in cap.lessons.counts] or [p for p in (repr(value.source),) if (
+        p not in cap.lessons.counts)]
+
+
+def _terms(source: Any) -> Iterator[S.Host]:
+    """What Python computes below an expression that sizes can be, too."""
+    if isinstance(source, S.Host) and source.fn not in ARITHMETIC.values():
+        yield source
+    elif isinstance(source, S.Host):
+        for a in source.args:
+            yield from _terms(a)
 
 
 def counted(cap: Capture, value: Value | None) -> Value | None:
     """An int that Python computes as the size that it was found to be; any other Value as it is."""
-    if not cap.lessons.counts or not is_scalar(value) or not cap.lessons.counts.get(repr(value.source)):
+    if not cap.lessons.counts or not is_scalar(value) or type(value.hint) is not int or (
+            not cap.lessons.counts.get(repr(value.source))):
         return value
     return as_size(cap, value)
 

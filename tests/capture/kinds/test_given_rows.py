@@ -238,3 +238,63 @@ def test_large_arrays_are_not_stacked_in_each_call():
 
     weights = [jnp.eye(200) for _ in range(6)]
     assert captures(model, lambda n: (weights[:n], jnp.ones(200)), (2, 3, 4, 2, 3, 4)) == 3
+
+
+def test_padding_to_the_largest_number_of_a_list():
+    """A number of the list is a size, so that those of the arrays cancel out."""
+    def padded(xs, lengths):
+        longest = max(lengths)
+        return jnp.stack([jnp.pad(x, (0, longest - len(x)), constant_values=-1.0) for x in xs])
+
+    def given(n):
+        return [jnp.arange(float(n)), jnp.ones(12 - n)], [*range(n), 12]
+
+    assert captures(padded, given, (4, 5, 7, 3, 5)) == 2
+
+
+def test_a_number_of_a_list_that_must_be_a_constant_is_left_to_python():
+    """Nothing that an attempt could learn makes it one."""
+    def transposed(x, axes):
+        return jnp.moveaxis(x, max(axes), 0) * 2
+
+    assert captures(transposed, lambda n: (jnp.ones((2, 3, n)), [0] * n + [n % 3]), (4, 5, 7, 3, 5)) <= 6
+
+
+# --- rows of NumPy's arrays
+
+
+def batch(n):
+    return np.random.RandomState(n).rand(n, 3).astype(np.float32)
+
+
+def images(xs):
+    return jnp.stack([jnp.asarray(x) / 2 for x in xs])
+
+
+def by_label(xs, ys):
+    total, kept = jnp.zeros(3), []
+    for k, (x, y) in enumerate(zip(xs, ys)):
+        total = total + x * y + k
+        kept.append(x)
+    return total, kept, kept[-1] is x, type(y).__name__
+
+
+@pytest.mark.parametrize(("fn", "given"), [
+    (images, lambda n: (batch(n),)), (by_label, lambda n: (batch(n), np.arange(n) + 2))], ids=lambda x: x.__name__)
+def test_rows_of_a_batch(fn, given):
+    """An entry a length, before Python goes through them."""
+    assert captures(fn, given, (4, 4, 5, 4, 5)) <= 3
+    assert not dynacomp.stats()["breaks"] and not dynacomp.stats()["frames_eager"]
+
+
+def test_rows_show_what_is_stored_in_the_array_meanwhile():
+    def stores(xs):
+        total = jnp.zeros(3)
+        for k, x in enumerate(xs):
+            if k == 1:
+                xs[2:] = 9.0
+            total = total + x
+        return total
+
+    assert captures(stores, lambda n: (batch(n),), (4, 5, 4)) <= 6
+    assert captures(lambda xs: [2 * x for x in xs], lambda n: (np.float32(n) * np.ones(()),), (1, 2)) == 0
