@@ -77,7 +77,7 @@ static int parse_maybe(PyObject *value)
 
 /* ---- names that are looked up on avals ---- */
 
-static PyObject *name_shape, *name_dtype, *name_weak_type, *name_aval;
+static PyObject *name_shape, *name_dtype, *name_weak_type, *name_aval, *name_primal;
 
 static bool intern_names(void)
 {
@@ -86,8 +86,9 @@ static bool intern_names(void)
         name_dtype = PyUnicode_InternFromString("dtype");
         name_weak_type = PyUnicode_InternFromString("weak_type");
         name_aval = PyUnicode_InternFromString("aval");
+        name_primal = PyUnicode_InternFromString("primal");
     }
-    return name_shape && name_dtype && name_weak_type && name_aval;
+    return name_shape && name_dtype && name_weak_type && name_aval && name_primal;
 }
 
 /* ---- jax arrays ---- */
@@ -227,6 +228,30 @@ static int eval_tracer(Step *s, Run *run, const Call *call)
         PyErr_Clear();
     }
     return ok;
+}
+
+/* Whether Python may look at what a tracer holds: those of derivatives have an array inside (`inside_tracers.shows`). */
+static int eval_shows(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    const JaxApi *jax = dc_jax();
+    PyObject *x = Py_NewRef(run->regs[s->src]);
+    while (x && (Py_IS_TYPE(x, jax->derivative_types[0]) || Py_IS_TYPE(x, jax->derivative_types[1]))) {
+        Py_SETREF(x, PyObject_GetAttr(x, name_primal));
+    }
+    bool ok = x && !PyObject_TypeCheck(x, jax->tracer_type);
+    if (x == NULL) {
+        PyErr_Clear();
+    }
+    Py_XDECREF(x);
+    return ok;
+}
+
+static int finish_shows(Step *s, Builder *b)
+{
+    DC_UNUSED(s);
+    DC_UNUSED(b);
+    return dc_jax() ? 0 : -1;
 }
 
 /* ---- numpy arrays ----
@@ -395,6 +420,7 @@ static int finish_content(Step *s, Builder *b)
 const StepKind dc_array_kinds[] = {
     {"array", "soooOO", eval_array, finish_array},
     {"tracer", "soooOO", eval_tracer, finish_array},
+    {"shows", "s", eval_shows, finish_shows},
     {"ndarray", "sooO", eval_ndarray, finish_ndarray},
     {"content", "sO", eval_content, finish_content},
     {"dim", "zsn", eval_dim, finish_dim},

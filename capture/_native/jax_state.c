@@ -77,6 +77,8 @@ static bool load(void)
            (api.aval_type = attr_of("jax._src.core", "ShapedArray")) &&
            (api.get_aval = getter_of(api.array_type, "aval")) &&
            (api.tracer_type = (PyTypeObject *)attr_of("jax._src.core", "Tracer")) &&
+           (api.derivative_types[0] = (PyTypeObject *)attr_of("jax._src.interpreters.ad", "JVPTracer")) &&
+           (api.derivative_types[1] = (PyTypeObject *)attr_of("jax._src.interpreters.ad", "LinearizeTracer")) &&
            (api.get_sharding = getter_of(api.array_type, "_sharding")) &&
            (api.get_committed = getter_of(api.array_type, "_committed")) &&
            (api.trace_context = attr_of("jax._src.config", "trace_context")) &&

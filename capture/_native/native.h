@@ -124,6 +124,7 @@ bool dc_const_equal(PyObject *constant, PyObject *value);
 /* ---- what we read of JAX and NumPy ---- */
 typedef struct {
     PyTypeObject *array_type, *tracer_type;
+    PyTypeObject *derivative_types[2]; /* tracers that have an array inside, as `primal` */
     PyObject *aval_type;
     PyObject *get_aval, *get_sharding, *get_committed; /* callables of one array */
     PyObject *trace_context;

@@ -18,6 +18,7 @@
                     of them
     rows            Rows of tables, functions `row(cap, *args, **kwargs)`: which calls they have parameters for
     of_class        `of_class`: the things of one class among others
+    inside_tracers  What tracers of derivatives have inside, which Python may look at
     numpy_errors    NumPy's floating-point errors raise, or are ignored, while ours computes
     itertools_py    Lazy iterators of `itertools` as Python generators, which the machine enters like any other
     loops_py        `sum`, `list`, `reduce` and `jax.tree.map` of many items, as loops in Python, likewise

@@ -13,11 +13,11 @@ from typing import Any
 
 import jax
 from jax._src.core import set_current_trace, subjaxprs
-from jax._src.interpreters.ad import JVPTracer, LinearizeTracer
 from jax._src.interpreters.batching import BatchTracer
 from jax.sharding import SingleDeviceSharding
 
 from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.base.inside_tracers import inmost
 from dynacomp.capture.bodies.subgraphs import Body, stand_for
 from dynacomp.capture.graph.avals import ARRAY_TYPE
 from dynacomp.capture.graph.graph import GET_ATTR, PLACEHOLDER, Node, is_closure, is_node, leaves_in, nodes_in
@@ -118,14 +118,14 @@ def has_value(cap: Capture, node: Node, by_tracers: bool = True) -> bool:
     Python does it can: a tracer of theirs has an array inside (by_tracers: that counts). No tracer of `vmap` has, nor
     what JAX compiles."""
     running = [b for b in cap.bodies if not b.is_side]
-    if cap.root.traced or not all(b.inline for b in running):
+    if cap.root.traced and not (by_tracers and _callers_show(cap)) or not all(b.inline for b in running):
         return False
     body = home_of(cap, node)
     if body is None:
         return True
     if not body.is_side:
         actual = _actual(cap, body, node)
-        found = _inmost(actual)
+        found = inmost(actual)
         if found is not actual and not by_tracers:
             return False
         if not isinstance(found, jax.core.Tracer) or found._trace is cap.libraries.traces[0]:
@@ -133,9 +133,18 @@ def has_value(cap: Capture, node: Node, by_tracers: bool = True) -> bool:
         if found._trace not in cap.libraries.traces:
             return False
     read = _read_outside(body, node)
-    if None in read and any(isinstance(_inmost(x), BatchTracer) for b in running for x in b.actual.values()):
+    if None in read and any(isinstance(inmost(x), BatchTracer) for b in running for x in b.actual.values()):
         return False
     return all(has_value(cap, outer, by_tracers) for outer in read if outer is not None)
+
+
+def _callers_show(cap: Capture) -> bool:
+    """Whether that holds of all tracers that the frame has got so far of who calls it, guarded."""
+    if not all(cap.known.shown.values()):
+        return False
+    for source in cap.known.shown:
+        cap.guards.add("shows", source)
+    return True
 
 
 def home_of(cap: Capture, node: Node) -> Body | None:
@@ -160,14 +169,7 @@ def given_outside(body: Body, node: Node) -> Node | None:
     """What a placeholder of a body is outside: what it has captured, or the array behind the tracer that it was given,
     in the body around it."""
     captured = next((o for o, inner in body.captured.items() if inner is node), None)
-    return captured or body.stands.get(id(_inmost(body.actual.get(node))), (None, None))[1]
-
-
-def _inmost(x: Any) -> Any:
-    """What a tracer of derivatives has inside."""
-    while isinstance(x, (JVPTracer, LinearizeTracer)):
-        x = x.primal
-    return x
+    return captured or body.stands.get(id(inmost(body.actual.get(node))), (None, None))[1]
 
 
 def _from_tracers(cap: Capture, node: Node) -> bool:

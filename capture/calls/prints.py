@@ -5,6 +5,8 @@ Elsewhere it breaks the graph. There it cannot: the whole gradient would be Pyth
 and texts that are no part of it. It is kept among the effects, in its place. On one side of an `if` on arrays (see
 `branches`) it is said if that side is the one taken.
 
+Where JAX transforms a caller of the compiled function, all of it is such a function.
+
     def loss(p):
         print("tracing", p.shape)      # kept, and printed behind the Graph that holds the gradient
         return (p ** 2).sum()
@@ -51,8 +53,8 @@ def printed(cap: Capture, *args: Value, sep: Value = Const(None), end: Value = C
 def may_wait(cap: Capture, args: tuple[Value, ...]) -> bool:
     """Whether these can be printed when the Graph has run, and nothing that it prints or calls itself comes first. What
     `jax.jit` traces prints in its first call alone."""
-    transformed = any(not b.is_side for b in cap.bodies)
-    at_once = cap.root.traced or cap.graph.heard or cap.effects.jitted
+    transformed = cap.root.traced or any(not b.is_side for b in cap.bodies)
+    at_once = cap.graph.heard or cap.effects.jitted
     return transformed and not at_once and all(_is_plain(cap, x) for x in args)
 
 

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
+
 from dynacomp.capture.bodies.placement import given_outside, has_value, home_of
 from dynacomp.capture.control_flow.merge import Differs
 from dynacomp.capture.graph.graph import GET_ATTR, PLACEHOLDER, Node, closures_in, map_nodes, nodes_in
@@ -22,7 +24,8 @@ from dynacomp.capture.symbolic.machine import Capture
 def may_hoist(cap: Capture, node: Node, from_sides: bool = False) -> bool:
     """Whether `node`, of the body at hand, can be computed outside of all bodies. from_sides: even if a side of an `if`
     that may not be taken has it."""
-    return bool(cap.bodies) and (from_sides or not any(b.is_side for b in cap.bodies)) and has_value(cap, node)
+    inside = bool(cap.bodies) or cap.root.traced
+    return inside and (from_sides or not any(b.is_side for b in cap.bodies)) and has_value(cap, node)
 
 
 def hoisted(cap: Capture, node: Node) -> Node:
@@ -39,10 +42,15 @@ def call_outside(cap: Capture, fn: Any, args: tuple[Any, ...], aval: Any, name: 
     if not all(may_hoist(cap, node) for node in nodes_in(args)) or _hears(cap, args):
         raise Differs("a call of what only a body has")
     made: dict[Node, Node] = {}
-    args = map_nodes(args, lambda node: _outside(cap, node, made))
+    args = map_nodes(args, lambda node: _still(cap, _outside(cap, node, made)))
     for body in cap.bodies:
         body.assumes = True
     return cap.graph.builder.call(fn, args, {}, aval, cap.where(), name)
+
+
+def _still(cap: Capture, node: Node) -> Node:
+    """The same, of which there is no derivative: a caller may be differentiated."""
+    return cap.graph.builder.call(jax.lax.stop_gradient, (node,), {}, node.aval) if cap.root.traced else node
 
 
 def _outside(cap: Capture, node: Node, made: dict[Node, Node]) -> Node:

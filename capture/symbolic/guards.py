@@ -57,6 +57,7 @@ KINDS: dict[str, Callable[..., str]] = {
     "array": lambda s, shape, dtype, weak, sharding, committed: (
         f"{s}: {dtype}{list(shape)}{' weak' if weak else ''}"),
     "tracer": lambda s, shape, dtype, weak: f"{s}: a tracer of {dtype}{list(shape)}{' weak' if weak else ''}",
+    "shows": lambda s: f"Python may look at what {s} holds",
     "ndarray": lambda s, shape, dtype, contiguous=None: f"{s}: numpy {dtype}{list(shape)}",
     "content": lambda s, content: f"{s} holds the same {len(content)} bytes",
     "symbol": lambda s, name, least: f"{name} = {s} >= {least}",

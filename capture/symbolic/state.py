@@ -43,6 +43,7 @@ class Known:
 
     objects: dict[int, Value] = field(default_factory=dict)  # real object id → Value, for mutable objects
     arrays: dict[Any, Value] = field(default_factory=dict)  # (id, source) of an array → the input of the Graph
+    shown: dict[Any, bool] = field(default_factory=dict)  # source of a tracer → whether Python may look into it
     keep: list[Any] = field(default_factory=list)
     made: dict[int, Any] = field(default_factory=dict)  # id of the capture's own → what it is, see `class_prototypes`
     stood: dict[int, Any] = field(default_factory=dict)  # id of a Value → the object that stands for it there

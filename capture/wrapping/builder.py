@@ -27,6 +27,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr
 
 from dynacomp.capture.base.classes import fields, has_dict, module_name, mro, own_dict
 from dynacomp.capture.base.errors import Break
+from dynacomp.capture.base.inside_tracers import shows
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.marks import Mark
 from dynacomp.capture.base.of_class import of_class
@@ -294,6 +295,7 @@ def _tracer(cap: Capture, obj: Any, source: S.Source) -> Value:
                    bool(obj.aval.weak_type))
     aval = Aval(dims, obj.dtype, bool(obj.aval.weak_type))
     cap.sizes.real_shapes[source] = tuple(obj.shape)
+    cap.known.shown[source] = shows(obj)
     return ArrayV(add_input(cap, source, aval), aval, source=source)
 
 

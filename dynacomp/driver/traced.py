@@ -12,7 +12,7 @@ from __future__ import annotations
 import operator
 import os
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -30,12 +30,14 @@ from dynacomp import capture, codegen, lowering, notices
 from dynacomp.capture._native import RunPlainly
 from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import NeverCalled
+from dynacomp.capture.base.interrupts import ours, suppressing
 from dynacomp.capture.bodies.subgraphs import never_called
 from dynacomp.capture.graph.avals import Aval, as_struct, aval_of
 from dynacomp.capture.graph.graph import Builder, Graph, is_closure, is_node, leaves_in
 from dynacomp.capture.graph.graph_sizes import scope_of, symbols
 from dynacomp.capture.graph.size_evaluation import evaluate
 from dynacomp.capture.graph.sizes import Size, is_symbolic
+from dynacomp.capture.tracing.abstract_evaluation import calls_back
 from dynacomp.driver.interpreted import interpreted
 from dynacomp.driver.pipeline import INTERPRETER, Compiled, compile_graph, elsewhere, place
 from dynacomp.driver.rules import Acts, Rules
@@ -91,7 +93,8 @@ def traced_graph(graph: Graph, options: Options, places: Collection[Any], order:
     """The program of a captured Graph for tracers; arrays of several devices are left to JAX. order: how often it may
     be differentiated, where rules of the program's (`jax.custom_vjp`) stand in it."""
     if options.backend == INTERPRETER or elsewhere(places):
-        return Compiled(interpreted(graph), graph, backend=INTERPRETER)
+        run = interpreted(graph)
+        return Compiled(lambda *inputs: in_order(graph, run, inputs), graph, backend=INTERPRETER)
     return Compiled(TracedProgram(graph, options, order), graph, backend=TRACED)
 
 
@@ -113,8 +116,11 @@ class TracedProgram:
         self.one_by_one = False  # JAX must run the operations themselves: they have effects, or rules like no other's
 
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
+        return in_order(self.graph, self._called, inputs)
+
+    def _called(self, *inputs: Any) -> tuple[Any, ...]:
         if self.order is not None and derivatives() > self.order:  # here, since no backward pass can start again
-            self._plainly("a rule of a rule is differentiated")
+            plainly(self.graph, "a rule of a rule is differentiated that capture has not met")
         if overheard():
             return self.run(*inputs)
         args = tuple(map(as_array, inputs))
@@ -133,7 +139,7 @@ class TracedProgram:
             self.one_by_one = True
             return self.run(*args)
         except NeverCalled:  # `jax.custom_batching.custom_vmap`: no derivative finds its rule
-            self._plainly("a rule for batches is called")
+            plainly(self.graph, "a rule for batches is called that capture has not met")
         finally:
             self.rules.forward = False
         found = iter(map(wrap, results, self.outputs[key]))
@@ -152,11 +158,6 @@ class TracedProgram:
         if why:
             notices.tell("fallback", *place(self.graph), f"{why}: where JAX transforms the caller, it runs the "
                          "operations one by one", hint="pass to rules as an argument what they read")
-
-    def _plainly(self, why: str) -> NoReturn:
-        """Starts the call again as plain Python."""
-        notices.tell("fallback", *place(self.graph), f"{why} that capture has not met; the call runs as plain Python")
-        raise RunPlainly
 
     def _region(self, key: tuple[Aval, ...]) -> tuple[Region, tuple[Aval, ...], Sizes]:
         """The primitive of inputs with these Avals, the Avals that it was traced for, and the sizes to bind it with."""
@@ -228,6 +229,33 @@ class TracedProgram:
         if only_transposes(closed.jaxpr):
             return at_sizes(closed, carried)
         return compile_graph(graph_of(closed, self.graph, carried), self.options).program
+
+
+def in_order(graph: Graph, run: Callable[..., Any], inputs: Sequence[Any]) -> Any:
+    """`run(*inputs)`, which is what a Graph computes. Where JAX raises, the call starts again as plain Python, which
+    raises it at its line and behind what comes before it."""
+    try:
+        return run(*inputs)
+    except RunPlainly:
+        raise
+    except ours(Exception) as error:
+        if not _only_computes(graph, inputs):
+            raise
+        plainly(graph, f"JAX raises {type(error).__name__} where it transforms what was captured")
+
+
+def _only_computes(graph: Graph, inputs: Sequence[Any]) -> bool:
+    """Whether nobody notices that a Graph is run again."""
+    with eval_context(), suppressing(Exception):
+        closed = jax.make_jaxpr(interpreted(graph))(*(as_struct(aval_of(as_array(x))) for x in inputs))
+        return not closed.effects and not calls_back(closed.jaxpr)
+    return False
+
+
+def plainly(graph: Graph, why: str) -> NoReturn:
+    """Starts the call again as plain Python."""
+    notices.tell("fallback", *place(graph), f"{why}; the call runs as plain Python")
+    raise RunPlainly
 
 
 def lacks_rules(graph: Graph) -> bool:

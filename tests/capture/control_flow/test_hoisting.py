@@ -144,3 +144,67 @@ def test_a_caller_that_catches():
 ], ids=["batch", "batch of gradients", "float", "checkpoint"])
 def test_what_eager_jax_cannot_look_at_raises(fn):
     assert same(fn, 3, breaks=True, calls=4) == 4
+
+
+def everything(x, y):
+    print("rows", x.shape)
+    if jnp.isnan(x).any():
+        raise ValueError("no number")
+    if x[0] > 0.1:
+        print("high", bool(y[0] > 1.5))
+        x = x * 2
+    while (x * x).sum() > 0.5:
+        x = x * 0.6
+    return (x * y * int(jnp.argmax(x))).sum()
+
+
+@pytest.mark.parametrize("transform", [
+    jax.grad, pytest.param(jax.hessian, marks=pytest.mark.slow),
+    pytest.param(lambda f: lambda x, y: jax.jvp(f, (x, y), (y, x)), marks=pytest.mark.slow),
+    lambda f: lambda x, y: jax.vmap(lambda t: jax.jvp(lambda x: f(x, y), (x,), (t,)))(jnp.stack([x, y]))],
+    ids=["grad", "hessian", "jvp", "batch of tangents"])
+def test_a_caller_that_is_differentiated(transform, capsys):
+    compiled, plain = transform(dynacomp.jit(everything, backend="eager")), transform(everything)
+    dynacomp.reset()
+    for k in range(4):
+        x = jnp.linspace(-0.4, 0.6, 4) + k / 5
+        want, said = outcome(plain, x, x * 0 + 1 + k / 4), capsys.readouterr().out
+        got = outcome(compiled, x, x * 0 + 1 + k / 4)
+        for a, b in zip(want, got, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+        assert capsys.readouterr().out == said != ""
+    assert dynacomp.stats()["frames_captured"] == 1
+    assert dynacomp.stats()["breaks"] == {}
+
+
+def test_a_batch_of_callers_is_refused_as_ever():
+    compiled = dynacomp.jit(either, backend="eager")
+    x = jnp.ones((2, 3))
+    jax.grad(compiled)(x[0], x[0])
+    for f in (either, compiled):
+        for caller in (jax.vmap(f, (0, None)), jax.vmap(jax.grad(f), (0, None)), jax.grad(lambda x, y, f=f: jax.vmap(
+                f, (0, None))(x, y).sum())):
+            with pytest.raises(jax.errors.TracerBoolConversionError):
+                caller(x, x[0])
+
+
+@jax.custom_jvp
+def without_rule(x):
+    return x * 2
+
+
+@without_rule.defjvp
+def _refuse(primals, tangents):
+    raise TypeError("no rule")
+
+
+@pytest.mark.parametrize("backend", ["eager", "auto"])
+def test_what_is_printed_before_jax_raises(backend, capsys):
+    @dynacomp.jit(backend=backend)
+    def fn(x):
+        print("before")
+        return without_rule(x).sum()
+
+    with pytest.raises(TypeError, match="no rule"):
+        jax.grad(fn)(jnp.ones(3))
+    assert capsys.readouterr().out == "before\n"
