@@ -88,6 +88,8 @@ def on_miss(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...]) ->
 def answered(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], traced: bool = False,
              order: int = 0) -> Any:
     """The answer to a call that no entry serves."""
+    if builtins_replaced():  # nothing is noted of the code then: what they make would stay
+        return eager(code, "builtins", "")
     history = history_of(code, options, traced)
     history.order = max(history.order, order)
     history.owners.add(id(getattr(_native.current(), "__wrapped__", fn)))
@@ -97,8 +99,6 @@ def answered(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], t
     if host:
         eager(code, "host", host)
         return None
-    if builtins_replaced():
-        return eager(code, "builtins", "")
     with history.lock:
         history.trace = trace_ctx.trace._weakref
         # looked for where the call stands: in JAX's `eval_context` an entry of eager code would seem to serve it

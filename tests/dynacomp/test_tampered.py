@@ -28,6 +28,16 @@ def test_the_program_sees_its_own():
     assert float(f(x, items)) == 6
 
 
+def test_what_is_first_called_meanwhile_is_compiled_later():
+    compiled = dynacomp.jit(lambda xs: [*xs, None])
+    dynacomp.reset()
+    with mock.patch.object(builtins, "int", mock.MagicMock()):
+        assert compiled(["a"]) == ["a", None]
+    assert [compiled([f"{n}"]) for n in range(9)] == [[f"{n}", None] for n in range(9)]
+    told = dynacomp.stats()
+    assert told["frames_captured"] <= 2 and told["frames_eager"] == {"builtins": 1}, told
+
+
 def test_what_only_prints_may_be_replaced():
     assert "print" not in NAMES and "len" in NAMES
     with mock.patch.object(builtins, "print", lambda *args: None):

@@ -202,13 +202,13 @@ def difference(program: Program) -> str:
             wanted = plainly(program, call)
         except Exception as e:  # what JAX says of sizes that do not fit, and the compiled function has to say too
             error = e
+        if str(error).startswith("Cannot lower"):  # XLA has no such window of an empty array
+            continue
         try:
             found = compiled(*call.values())
         except Exception as e:
             if type(e) is not type(error):
                 return f"call {number} raises {type(e).__name__}: {e}; eager: {error!r}"
-            continue
-        if wanted is None and str(error).startswith("Cannot lower"):  # XLA has no such window of an empty array
             continue
         if wanted is None or found is None:
             return f"call {number} does not raise {error!r}"
