@@ -34,6 +34,7 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 import jax  # noqa: E402
 from jax._src import compiler  # noqa: E402
 from jax._src.interpreters import mlir  # noqa: E402
+from jax._src.lib.mlir import ir  # noqa: E402
 from jax._src.lru_cache import LRUCache  # noqa: E402
 
 import dynacomp  # noqa: E402
@@ -62,7 +63,10 @@ def options_of(*args, _options=compiler.get_compile_options, **kwargs):
 @dynacomp.disable
 def context_of_thread(_make=mlir.make_ir_context, _kept=threading.local()):  # noqa: B008
     """MLIR's context for one lowering: half of what a lowering takes is to make one. Each serves fifty lowerings of its
-    thread (later versions of JAX have one serve ten); what is interned in it goes with it."""
+    thread (later versions of JAX have one serve ten by themselves), but none inside another, which would stand in the
+    other's module; what is interned in it goes with it."""
+    if ir.Context.current is not None:
+        return _make()
     left, context = getattr(_kept, "context", (0, None))
     if not left:
         left, context = 50, _make()
@@ -74,7 +78,8 @@ def context_of_thread(_make=mlir.make_ir_context, _kept=threading.local()):  # n
 EMITTERS = [("xla_cpu_use_fusion_emitters", False)] if jax.__version_info__ < (0, 11) else []
 LRUCache.put = put_at_once
 compiler.get_compile_options = options_of
-mlir.make_ir_context = context_of_thread
+if jax.__version_info__ < (0, 11):
+    mlir.make_ir_context = context_of_thread
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as shells have it for what runs in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
