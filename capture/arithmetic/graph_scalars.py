@@ -199,8 +199,11 @@ def _mod(cap: Capture, a: Any, b: Any) -> NumberV | None:
 
 
 def extreme(cap: Capture, pick: Any, items: Sequence[Any]) -> Value | None:
-    """`max(*items)` or `min(*items)` of ints of which the Graph computes some; None of others."""
-    if not any(is_graph_number(v) for v in items) or not all(is_number(v) and type_of(v) is int for v in items):
+    """`max(*items)` or `min(*items)` of numbers of one type, of which the Graph computes some; None of others."""
+    kinds = set(map(type_of, items))
+    if kinds == {float}:
+        return _extreme_float(cap, pick, items) or later.made(cap, pick, *items)
+    if kinds != {int} or not any(is_graph_number(v) for v in items) or not all(is_number(v) for v in items):
         return None
     found = items[0]
     for v in items[1:]:
@@ -209,6 +212,31 @@ def extreme(cap: Capture, pick: Any, items: Sequence[Any]) -> Value | None:
     return found  # type: ignore[no-any-return]
 
 
+def _extreme_float(cap: Capture, pick: Any, items: Sequence[Any]) -> Value | None:
+    """The same of floats which the dtype of an array holds, all of them: each is asked, in turn, as Python does."""
+    dtypes = {v.aval.dtype for v in items if is_graph_number(v)}
+    dtype = dtypes.pop() if len(dtypes) == 1 else None
+    if dtype is None or not is_numpy_dtype(dtype) or any(is_rounded(v) for v in items) or not all(
+            is_graph_number(v) or is_const(v) and _holds(dtype, v.value) for v in items):
+        return None
+    found = items[0]
+    for v in items[1:]:
+        asked = _compare(cap, _ASKED[pick], v, found) if is_graph_number(v) or is_graph_number(found) else Const(
+            pick(found.value, v.value) is v.value)
+        if is_const(asked):
+            found = v if asked.value else found
+        elif asked is None:
+            return None
+        else:
+            found = _made(cap, float, jnp.where, *map(_operand, (asked, v, found)))
+    return found  # type: ignore[no-any-return]
+
+
+def _holds(dtype: Any, number: float) -> bool:
+    return bool(ignoring(lambda: float(dtype.type(number)) == number or number != number))
+
+
+_ASKED = {max: "gt", min: "lt"}
 _EXTREMES = {max: jnp.maximum, min: jnp.minimum}
 
 

@@ -1,5 +1,8 @@
 """Python numbers that the Graph computes: exact, or a graph break."""
 
+import math
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -101,3 +104,34 @@ def test_an_int_beyond_what_jax_takes_is_compared_by_python():
 
     breaks = breaks_of(below, *(lambda n=n: (TENTH, n) for n in (1, 2, 3, 2**31 - 1, 2**31, 2**40, -2**31, 0)))
     assert set(breaks) == {"leaves"}  # Python compares with what is larger
+
+
+def best_so_far(x):
+    best, log = -math.inf, []
+    for _ in range(3):
+        x = jnp.sin(x * 3)
+        best = max(best, float(x.max()))
+        log.append(best)
+    return x * best, log
+
+
+def clipped(x):
+    a, b, c = map(float, x)
+    exact = max(a, b), max(b, a), min(a, b), min(b, a, c), max(a, 0.0), max(-0.0, b), min(math.nan, a), min(a, math.nan)
+    return exact, max(a, 0.1), min(0.3, b, c), x * max(1.0, 2.0, a)
+
+
+@pytest.mark.parametrize("backend", ["eager", "cpp"])
+def test_the_greatest_of_floats(backend):
+    """What an array of their dtype holds is asked in the graph, else Python asks once it has run."""
+    given = ([0.5, -2.0, 3.0], [math.nan, 1.0, 2.0], [1.0, math.nan, 2.0], [0.0, -0.0, 0.1], [-0.0, 0.0, 0.1])
+    for fn in (best_so_far, clipped):
+        dynacomp.reset()
+        compiled = dynacomp.jit(fn, backend=backend)
+        for values in given:
+            x = jnp.array(values, jnp.float32)
+            (want, *floats), (got, *ours) = fn(x), compiled(x)
+            assert fn is best_so_far or repr((want, floats[:2])) == repr((got, ours[:2]))
+            close = jax.tree.map(lambda a, b: np.allclose(a, b, 1e-6, equal_nan=True), (want, floats), (got, ours))
+            assert jax.tree.all(close)
+        assert dynacomp.stats()["frames_captured"] == 1 and not dynacomp.stats()["breaks"]
