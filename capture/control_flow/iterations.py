@@ -24,7 +24,7 @@ from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.kinds.grown_lists import Growing
 from dynacomp.capture.symbolic import undo_log
 from dynacomp.capture.symbolic.machine import Capture, Frame
-from dynacomp.capture.symbolic.side_effects import mutating
+from dynacomp.capture.symbolic.side_effects import keeping, mutating
 from dynacomp.capture.values.constant import is_const
 from dynacomp.capture.values.containers import ListV
 from dynacomp.capture.values.iterators import CountIterV
@@ -120,6 +120,8 @@ class Iteration:
     @contextmanager
     def begun(self) -> Iterator[None]:
         """The changing objects hold placeholders, as when an iteration begins."""
+        for v in self.changed.values:
+            keeping(self.cap, v)  # the sides around this one shall find it, and not what it holds meanwhile
         before = {v: undo_log.snapshot(v) for v in self.changed.values}
         tails = {v: self.tail(v, n) for v, n in self.changed.growing.items()}
         try:

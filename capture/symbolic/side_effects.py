@@ -40,14 +40,20 @@ def mutating(cap: Capture, value: Value) -> None:
     for watch in cap.effects.watches:
         watch.note(whose)
     if cap.bodies:
-        existed = getattr(whose, "real", None) is not None
-        older = [b for b in cap.bodies if existed or whose.serial < b.serial]
-        for side in [b for b in older if b.is_side]:
-            save(side, value)
-        _change_from(cap, [b for b in older if not b.is_side], "a change to an outer object")
+        _change_from(cap, keeping(cap, value), "a change to an outer object")
     changing = kind(value).changing
     if changing is not None:
         changing(value)
+
+
+def keeping(cap: Capture, value: Value) -> list[Any]:
+    """Has the sides that run keep how an older object is now; the bodies younger than it that are no sides."""
+    whose = getattr(value, "owner", None) or value
+    existed = getattr(whose, "real", None) is not None
+    younger = [b for b in cap.bodies if existed or whose.serial < b.serial]
+    for side in [b for b in younger if b.is_side]:
+        save(side, value)
+    return [b for b in younger if not b.is_side]
 
 
 def _changing(v: Any) -> None:

@@ -4,6 +4,7 @@ import collections
 
 import pytest
 
+import dynacomp
 from dynacomp.capture.control_flow.iterations import is_float, may_grow, range_of
 from dynacomp.capture.graph.size_scope import Scope
 from dynacomp.capture.values.computed import ScalarV, SizeV
@@ -35,3 +36,22 @@ def test_only_new_lists_may_grow():
 def test_floats_that_python_knows_in_each_round():
     assert is_float(Const(1.5)) and is_float(ScalarV(1.5, source=Local(0, "x")))
     assert not is_float(Const(1)) and not is_float(ScalarV(1)) and not is_float(Const(True)) and not is_float(ListV([]))
+
+
+def found_at(part, text):
+    for i in range(len(text)):
+        if text.startswith(part, i):
+            return i
+    return -1
+
+
+def test_a_loop_that_fails_inside_another_leaves_its_iterator():
+    """The loop turned to begin at its test has tried the `for` in itself: it took the round of that for its own."""
+    calls = [("a", "bca"), ("b", "cccb"), ("cd", "abcdef"), ("x", "xyz"), ("q", "abcdefghiq"),
+             ("aaa", "b" * 20 + "aaa"), ("", "abc"), ("z", "a")]
+    dynacomp.reset()
+    compiled = dynacomp.jit(found_at, backend="eager")
+    for part, text in (*calls, calls[0]):
+        assert compiled(part, text) == found_at(part, text)
+    told = dynacomp.stats()
+    assert told["frames_captured"] <= 14 and told["breaks"]["rounds"] and not told["frames_eager"], told
