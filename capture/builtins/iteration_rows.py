@@ -168,7 +168,8 @@ define(ArrayV, Kind(reversed=_array_back))
 
 @row(sorted)
 def _sorted(cap: Capture, xs: Value, *, key: Value = NONE, reverse: Value = Const(False)) -> Value:
-    return ListV(any_order.sort_all(cap, xs, key, as_python(reverse)))
+    made = alike_items.in_order(cap, xs, key, bool(as_python(reverse)))
+    return made or ListV(any_order.sort_all(cap, xs, key, as_python(reverse)))
 
 
 ZERO = Const(0)

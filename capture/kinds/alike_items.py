@@ -19,7 +19,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from dynacomp.capture.arithmetic.operators import binary, subscript, truth
+from dynacomp.capture.arithmetic.operators import binary, count_of, subscript, truth
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.kinds import given_rows
 from dynacomp.capture.kinds.grown_lists import Grown, is_mutable, item_of, leaf_at, of_rows, shape_of, sliced
@@ -29,12 +29,20 @@ from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.computed import ArrayV, NumberV, ScalarV, SizeV
-from dynacomp.capture.values.constant import Const, is_exactly
+from dynacomp.capture.values.constant import Const, is_exactly, stands_for
 from dynacomp.capture.values.containers import ListV, TupleV
 from dynacomp.capture.values.grown_items import Fixed, Leaf, Many, Run, Shape, is_leaf, is_run, parts_of
 from dynacomp.capture.values.iterators import CountIterV, StreamV, counters, is_sized
 from dynacomp.capture.values.kind import Kind, define
-from dynacomp.capture.values.questions import is_graph_array, is_graph_number, is_list, is_scalar, is_size, is_stream
+from dynacomp.capture.values.questions import (
+    is_graph_array,
+    is_graph_number,
+    is_list,
+    is_scalar,
+    is_size,
+    is_slice,
+    is_stream,
+)
 from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping import given_lists
 
@@ -44,15 +52,15 @@ from dynacomp.capture.wrapping import given_lists
 def whole(cap: Capture, v: Value) -> Run | None:
     """All items of a list as one run of one item a round, where they are alike; None for other lists."""
     front = getattr(v, "front", None)
-    if front is None:
-        return given_rows.whole(cap, v)
-    if not front.settled:
+    if front is not None and not front.settled:
         return None
-    length: Any = size_values.expr_of(front.count(v))
-    parts = parts_of(v)  # type: ignore[arg-type]
+    parts = given_rows.parts(cap, v) if front is None else parts_of(v)  # type: ignore[arg-type]
+    if parts is None or len(parts) == 1 and front is None:
+        return None if parts is None else parts[0]
+    length: Any = size_values.expr_of(count_of(cap, v))
     found = [_columns(cap, part) for part in parts]
     kinds = {kind for part in found if part is not None and (kind := given_rows.number_kind(*part)) is not None}
-    if len(kinds) == 1:
+    if len(kinds) == 1 and len({part and part[0] for part in found}) > 1:
         found = [given_rows.as_column(cap, part, *kinds) or other for part, other in zip(parts, found)]
     if any(part is None or part[0] != found[0][0] for part in found):  # type: ignore[index]
         return None
@@ -211,6 +219,54 @@ def taken(cap: Capture, v: Value, index: slice) -> ListV | None:
     stacks = [sliced(cap, stack, index) for stack in run.stacks]
     return None if None in stacks else ListV([], front=Grown(cap, [Run(_length(cap, run, index, stacks), run.shapes,
                                                                        stacks)]))
+
+
+def cut(cap: Capture, v: Value, key: Value) -> ListV | None:
+    """`v[a:b]` of a list whose items are alike, or are numbers, where the ends change; None for others."""
+    if not is_slice(key) or not is_list(v):
+        return None
+    ends = [as_scalar(cap, x) for x in (key.start, key.stop, key.step)]
+    known = all(is_scalar(x) and type(x.hint) is int or is_exactly(x, int, type(None)) for x in ends)
+    if not known or not any(map(is_scalar, ends)):
+        return None
+    run = whole(cap, v)
+    if run is None:
+        return _cut_constants(cap, v, ends)
+    if not run.stacks or is_mutable(run):
+        return None
+    stacks: list[Any] = [given_rows.cut(stack, ends) if is_scalar(stack) else subscript(cap, stack, key)
+                         for stack in run.stacks]
+    if any(is_scalar(stack) and not stack.hint for stack in stacks):
+        return None
+    rows = next((stack.aval.shape[0] for stack in stacks if is_graph_array(stack)), None)
+    length = given_rows.length_of(cap, stacks[0]) if rows is None else rows
+    return ListV([], front=Grown(cap, [Run(length, run.shapes, stacks)]))
+
+
+def _cut_constants(cap: Capture, v: ListV, ends: list[Any]) -> ListV | None:
+    items: Any = [] if v.is_open or v.cls is not list else [*map(cap.realize, v.items)]
+    kind = next((kind for kind in given_lists.NUMBERS if items and all(is_exactly(x, kind) for x in items)), None)
+    if kind is None:
+        return None
+    column = given_rows.cut(tuple(x.value for x in items), ends)
+    return ListV([], front=Grown(cap, [given_rows.run_of(cap, column, kind)])) if column.hint else None
+
+
+def in_order(cap: Capture, v: Value, key: Value, reverse: bool) -> ListV | None:
+    """`sorted(v, reverse=reverse)` of a list of numbers that Python knows before the call; None for others."""
+    run = whole(cap, v) if is_list(v) and stands_for(key, None) else None
+    if run is None or not is_leaf(run.shapes[0]) or run.shapes[0].number is None or not is_scalar(run.stacks[0]):
+        return None
+    column = dynamic_scalars.host("in_order", _backwards if reverse else _in_order, run.stacks[0])
+    return ListV([], front=Grown(cap, [Run(run.length, run.shapes, [column])]))
+
+
+def _in_order(items: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(sorted(items))
+
+
+def _backwards(items: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(sorted(items, reverse=True))
 
 
 def _length(cap: Capture, run: Run, index: slice, taken: list[Any]) -> Any:

@@ -32,6 +32,7 @@ from dynacomp.capture.tracing.trace_call import emit_node
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.computed import ArrayV, ScalarV
 from dynacomp.capture.values.constant import is_exactly
+from dynacomp.capture.values.containers import RangeV
 from dynacomp.capture.values.grown_items import Fixed, Leaf, Many, Run, Shape, is_fixed, is_leaf, is_run
 from dynacomp.capture.values.questions import is_graph_number, is_scalar
 from dynacomp.capture.values.value import Value
@@ -48,15 +49,16 @@ class Stacked:
         return np.array(items, self.dtype)
 
 
-def whole(cap: Capture, v: Value) -> Run | None:
-    """All items of a list that changes from call to call as a Run; None for others, and where they are not alike."""
+def parts(cap: Capture, v: Value) -> list[Any] | None:
+    """What a list that changes from call to call holds, as a Run and what the program has appended; None for others,
+    and where the items are not alike."""
     columns = given_lists.columns(cap, v)
     if columns is None:
         return None
     made, found, places = columns
     length = size_values.symbol(cap, S.Count(v.source), list.__len__(v.real), least=2)  # type: ignore[arg-type, attr-defined]
     stacks = [_column(cap, place, x, length) for place, x in zip(places, found)]
-    return Run(length, (_shape(made.of, iter(range(len(found)))),), stacks)
+    return [Run(length, (_shape(made.of, iter(range(len(found)))),), stacks), *v.appended]  # type: ignore[attr-defined]
 
 
 def _shape(of: Any, places: Iterator[int]) -> Shape:
@@ -98,21 +100,51 @@ def as_array(cap: Capture, stack: Any, length: Any) -> ArrayV | None:
 
 
 def number_kind(shape: Shape, stacks: list[Any]) -> type | None:
-    """The type of numbers that Python knows before the call; None for other items."""
+    """The type of numbers that Python knows before the call, or of one in all rows; None for other items."""
+    if is_fixed(shape):
+        return next((kind for kind in given_lists.NUMBERS if is_exactly(shape.value, kind)), None)
     return shape.number if is_leaf(shape) and is_scalar(stacks[0]) else None
 
 
 def as_column(cap: Capture, part: Any, kind: type) -> tuple[Shape, list[Any]] | None:
-    """A constant of this type, or a Run of one, as a column of numbers; None for other parts of a list."""
+    """A number of this type that Python knows before the call, or a Run of one, as a column of numbers; None for other
+    parts of a list."""
     shape, length = (part.shapes[0], part.length) if is_run(part) else (Fixed(part), 1)
-    if is_run(part) and len(part.shapes) > 1 or not is_fixed(shape) or not is_exactly(shape.value, kind):
+    number = as_scalar(cap, shape.value) if is_fixed(shape) else None
+    if is_run(part) and len(part.shapes) > 1 or not (
+            is_scalar(number) and type(number.hint) is kind or is_exactly(number, kind)):
         return None
     times = as_scalar(cap, size_values.of_expr(cap, length))
-    return Leaf(0, kind), [dynamic_scalars.host("repeated", repeated, shape.value, times)]
+    return Leaf(0, kind), [dynamic_scalars.host("repeated", repeated, number, times)]
 
 
 def repeated(number: Any, times: int) -> tuple[Any, ...]:
     return (number,) * times
+
+
+def of_range(cap: Capture, v: RangeV) -> Run | None:
+    """The numbers of a range, which Python counts before the call; None where there are none now."""
+    ends = [as_scalar(cap, x) for x in (v.start, v.stop, v.step)]
+    if not all(is_scalar(x) or is_exactly(x, int) for x in ends):
+        return None
+    column: Any = dynamic_scalars.host("counted", counted, *ends)
+    if not column.hint:
+        return None
+    return run_of(cap, column, int)
+
+
+def run_of(cap: Capture, column: ScalarV, kind: type) -> Run:
+    """Numbers of this type that Python knows before the call, one at least in this call."""
+    return Run(length_of(cap, column), (Leaf(0, kind),), [column])
+
+
+def length_of(cap: Capture, column: ScalarV) -> Any:
+    """How many numbers of a column there are: one at least in this call, none in others."""
+    return size_values.symbol(cap, S.Host("items", (column.source,), len), len(column.hint), least=0)
+
+
+def counted(start: int, stop: int, step: int) -> tuple[int, ...]:
+    return tuple(range(start, stop, step))
 
 
 def number_at(cap: Capture, column: ScalarV, k: Value) -> Value:
@@ -128,6 +160,29 @@ def number_at(cap: Capture, column: ScalarV, k: Value) -> Value:
     if found is None:
         raise Break("branch", "a number of a list at a place that the graph computes")
     return found
+
+
+GIVEN = "given"  # an end that changes
+
+
+@dataclass(frozen=True)
+class Cut:
+    """`items[start:stop:step]` of these numbers, or of those that come first; the ends that change come behind."""
+
+    ends: tuple[Any, ...]
+    items: tuple[Any, ...] | None = None
+
+    def __call__(self, *given: Any) -> tuple[Any, ...]:
+        items, given = (self.items, given) if self.items is not None else (given[0], given[1:])
+        ends = iter(given)
+        return items[slice(*[next(ends) if end == GIVEN else end for end in self.ends])]  # type: ignore[no-any-return]
+
+
+def cut(column: Any, ends: list[Any]) -> ScalarV:
+    """A part of a column, or of a tuple of numbers that are known, whose ends are constants and numbers that change."""
+    known = tuple(GIVEN if is_scalar(x) else x.value for x in ends)
+    made = Cut(known) if is_scalar(column) else Cut(known, column)
+    return dynamic_scalars.host(repr(made), made, *filter(is_scalar, (column, *ends)))  # type: ignore[return-value]
 
 
 def part_of(column: ScalarV, index: slice) -> ScalarV | None:

@@ -30,7 +30,7 @@ from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.values.computed import ArrayV, NumberV
 from dynacomp.capture.values.constant import Const, is_const, is_exactly
-from dynacomp.capture.values.containers import DictV, ListV, TupleV
+from dynacomp.capture.values.containers import DictV, ListV, RangeV, TupleV
 from dynacomp.capture.values.grown_items import Fixed, Front, Leaf, Many, Run, Shape, is_run, parts_of
 from dynacomp.capture.values.questions import (
     is_graph_array,
@@ -228,16 +228,22 @@ def is_mutable(run: Run) -> bool:
 
 
 def copied(cap: Capture, v: ListV) -> ListV | None:
-    """A new list of the items of one that loops have filled; None for other lists."""
-    if v.front is None or not v.front.settled or any(map(is_mutable, of_class(Run, v.front.parts))):
+    """A new list of the items of one that loops have filled, or of one that changes from call to call; None for other
+    lists."""
+    parts = given_rows.parts(cap, v) if v.front is None else parts_of(v) if v.front.settled else None
+    if parts is None or any(map(is_mutable, of_class(Run, parts))):
         return None
-    return ListV([], front=Grown(cap, parts_of(v)))
+    return ListV([], front=Grown(cap, parts))
 
 
 def of_rows(cap: Capture, v: Value) -> ListV | None:
-    """`list(v)` of a list that loops have filled, or of an array with a symbolic number of rows; None for others."""
+    """`list(v)` of a list that loops have filled, of a range whose ends change, or of an array with a symbolic number
+    of rows; None for others."""
     if is_list(v):
         return copied(cap, v)
+    if isinstance(v, RangeV):
+        run = given_rows.of_range(cap, v)
+        return None if run is None else ListV([], front=Grown(cap, [run]))
     if not ndarrays.is_jax_array(v) or not isinstance(rows := (v.aval.shape or (0,))[0], Size):
         return None
     return ListV([], front=Grown(cap, [Run(rows, (Leaf(0),), [v])]))
@@ -247,11 +253,11 @@ def extended(cap: Capture, *lists: Value) -> Grown | None:
     """What a list holds that is several ones together, of which loops have filled one; None for others."""
     parts: list[Any] = []
     for v in lists:
-        given = given_rows.whole(cap, v)
+        given = given_rows.parts(cap, v)
         if given is None and (not is_list(v) or v.cls is not list or v.real is not None or not (
                 v.front is None or v.front.settled)):
             return None
-        parts += parts_of(v) if given is None else [given]  # type: ignore[arg-type]
+        parts += parts_of(v) if given is None else given  # type: ignore[arg-type]
     runs = [*of_class(Run, parts)]
     return None if not runs or any(map(is_mutable, runs)) else Grown(cap, parts)
 

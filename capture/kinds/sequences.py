@@ -45,7 +45,7 @@ def _limit(cap: Capture, end: Value) -> int:
 
 
 def getitem(cap: Capture, seq: Any, key: Value) -> Value:
-    row = alike_items.row_at(cap, seq, key) or given_items.item_at(cap, seq, key)
+    row = given_items.item_at(cap, seq, key) or alike_items.row_at(cap, seq, key) or alike_items.cut(cap, seq, key)
     if row is not None:
         return row
     index = position_of(cap, seq, key)
@@ -250,9 +250,14 @@ def sort_by(cap: Capture, items: list[Value], keys: list[Value], reverse: Any) -
     return [items[i] for i in order]
 
 
-def _sort(cap: Capture, v: ListV, *, key: Value | None = None, reverse: Value = Const(False)) -> None:
+def _sort(cap: Capture, v: ListV, *, key: Value = Const(None), reverse: Value = Const(False)) -> None:
+    backwards = as_python(reverse)
+    made = alike_items.in_order(cap, v, key, bool(backwards)) if v.real is None else None
     mutating(cap, v)
-    v.items[:] = sort_values(cap, items_of(cap, v), key, as_python(reverse))
+    if made is None:
+        v.items[:] = sort_values(cap, items_of(cap, v), key, backwards)
+    else:
+        grown_lists.put(v, made.front)
 
 
 def extend(cap: Capture, v: ListV, xs: Value) -> None:

@@ -73,6 +73,7 @@ class Lessons:
     fixed: S.Places = field(default_factory=S.Places)  # changing numbers that must be constants all the same
     all_fixed: bool = False  # so many of those that every one is, but for those that change often
     plain_ifs: bool = False  # an `if` turned `cond` would have lost the identity of an input
+    items_apart: bool = False  # rows of a list that the call was given would have lost that of its items
     unrolled: set[Any] = field(default_factory=set)  # loops that could not become one node
     rolled: set[Any] = field(default_factory=set)  # long loops of Python that are to become one
     pure_bodies: bool = False  # what a transformed function changed would have let arrays out of it

@@ -268,8 +268,10 @@ def waits_for_effects(cap: Capture, value: Value) -> bool:
 
 def certain(cap: Capture, value: ArrayV, another: bool = False) -> None:
     """Must be called before a program asks which object an array is: a `cond` that may choose an input, or the
-    array that it is compared with (`another`), goes back to being an `if`."""
+    array that it is compared with (`another`), goes back to being an `if`. Where that was no `cond`, it is a row of a
+    list, whose items are then looked at one by one."""
     if value.origin is not None or another and value.joined:
+        cap.lessons.items_apart = cap.lessons.plain_ifs
         cap.lessons.plain_ifs = True
         raise Restart
 

@@ -107,14 +107,15 @@ class Columns:
 
 
 def columns(cap: Capture, v: Value) -> tuple[Columns, list[Any], list[S.Host]] | None:
-    """What the items of a list have in common that changes from call to call, two at least; its columns now, and their
-    Sources. None for other lists."""
-    if not is_list(v) or v.unseen is None or v.appended or v.cls is not list or not in_parts(cap, v.source):
+    """What the items of a list have in common that changes from call to call, two at least, those aside that the
+    program has appended; its columns now, and their Sources. None for other lists."""
+    if not is_list(v) or v.unseen is None or v.source is None or v.cls is not list or not in_parts(cap, v.source):
+        return None
+    if cap.lessons.items_apart or v.source in cap.lessons.fixed:  # a number in it must be a constant
         return None
     made = None if _holds_changed(cap, v.real) else columns_of(v)
     if made is None:
         return None
-    assert v.source is not None
     source, found = S.Host(repr(made), (v.source,), made), made(v.real)
     cap.guards.add("is_type", source, list)  # which makes them, or fails
     places = [S.Host("getitem", (source, i), operator.getitem) for i in range(len(found))]

@@ -103,6 +103,29 @@ def filled(x):
     return jnp.array(zeros) + x, zeros, [1, "a"] * len(x), jnp.stack([x[0]] * len(x))
 
 
+def masked(ids):
+    mask = [1] * len(ids) + [0] * (16 - len(ids))
+    return jnp.array(mask), sum(mask), mask
+
+
+def pushed(xs, x):
+    xs.append(x)
+    return np.mean(xs), jnp.array(xs + [x]), list(xs), xs[-1]
+
+
+def halves(xs, k):
+    where = list(range(40))
+    return jnp.array(xs[:k]), sum(xs[k:]), xs[k:], jnp.array(where[:k]), where[k:]
+
+
+def half_of_the_arrays(xs, k):
+    return jnp.stack(xs[k:])
+
+
+def in_order(xs):
+    return sorted(xs), jnp.array(sorted(xs, reverse=True)), list(range(len(xs), 0, -1)), jnp.array(list(range(len(xs))))
+
+
 def in_a_gradient(xs, w):
     return jax.grad(lambda w: sum(jnp.tanh(x * w).sum() for x in xs))(w)
 
@@ -114,6 +137,8 @@ PROGRAMS = [(discounted, lambda n: (floats(n),)), (policy_loss, lambda n: (float
             (gathered, lambda n: (arrays(n),)), (by_numpy, lambda n: (floats(n), jnp.ones(2))),
             (numpy_rows, lambda n: ([np.full(3, i / 3, np.float32) for i in range(n)],)),
             (padded, lambda n: (ints(n), jnp.eye(12))), (filled, lambda n: (jnp.arange(n) / 2,)),
+            (masked, lambda n: (ints(n),)), (pushed, lambda n: (floats(n), n / 3)), (in_order, lambda n: (floats(n),)),
+            (halves, lambda n: (floats(n), n // 2)), (half_of_the_arrays, lambda n: (arrays(n), n // 2)),
             (nested, lambda n: ([floats(3) for _ in range(n)],)), (in_a_gradient, lambda n: (arrays(n), jnp.ones(3)))]
 
 
@@ -171,6 +196,22 @@ def test_what_only_python_asks_of_the_items_is_guarded():
         return x * 2, stepped(xs)
 
     captures(both, lambda n: (given[n](n), jnp.ones(2)), (5, 7, 9, 3, 2, 6, 5, 9, 7))
+
+
+@pytest.mark.parametrize("fn", [
+    lambda xs, k: (xs[k:][0] is xs[k], jnp.stack(xs[k:])), lambda xs, k: (xs[k] is xs[0], xs[k] * 2)])
+def test_which_object_an_array_is(fn):
+    captures(fn, lambda n: (arrays(n), n // 2), LENGTHS * 2)
+    assert not dynacomp.stats()["frames_eager"]
+
+
+def test_numbers_that_python_has_to_know():
+    """The list is read whole then: one more attempt learns that."""
+    def by_key(xs, x):
+        return sorted(xs, key=lambda v: -v), x * 2
+
+    captures(by_key, lambda n: (floats(n), jnp.ones(2)))
+    assert not dynacomp.stats()["frames_eager"]
 
 
 def test_an_int_that_jax_does_not_hold():
