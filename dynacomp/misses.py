@@ -26,7 +26,6 @@ from dynacomp.capture.base.collector import seldom_collecting
 from dynacomp.capture.base.interrupts import handlers, surfacing
 from dynacomp.capture.bytecode import generator_plan
 from dynacomp.capture.bytecode.suspensions import SUSPENDS
-from dynacomp.capture.control_flow import raising
 from dynacomp.capture.entries import Info
 from dynacomp.capture.frame import Refusal, Root
 from dynacomp.capture.reconstruct import checks
@@ -416,7 +415,7 @@ def reset() -> None:
     forget()
     idle.reset()
     generator_plan.forget()
-    raising.forget()
+    checks.forget()
     rounds.forget()
     timing.forget()
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from types import CodeType
 from typing import Any
 
 import jax
@@ -40,8 +41,8 @@ class Room(Check):
 
     reason, text = "rounds", "a loop in the function of a gradient goes round more often than in calls before"
 
-    def __init__(self, file: str, line: int) -> None:
-        super().__init__(file, line)
+    def __init__(self, code: CodeType, index: int, line: int) -> None:
+        super().__init__(code, index, line)
         self.rounds = 64
 
     def failed(self, held: int) -> None:

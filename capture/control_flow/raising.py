@@ -20,24 +20,18 @@ ends when arrays say so, which might not end for what the program would have ref
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 import jax.numpy as jnp
 
 from dynacomp.capture.base.errors import Break
-from dynacomp.capture.base.identity_table import IdentityTable
 from dynacomp.capture.bytecode.code import Decoded, per_code
 from dynacomp.capture.bytecode.control_flow_graph import EXIT, successors
 from dynacomp.capture.control_flow.branches import Start
 from dynacomp.capture.control_flow.hoisting import hoisted, may_hoist
 from dynacomp.capture.control_flow.merge import Differs
-from dynacomp.capture.reconstruct.checks import Check
+from dynacomp.capture.reconstruct.checks import C, Check, check_at
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.computed import NumberV
-
-C = TypeVar("C", bound=Check)
-_CHECKS = IdentityTable()  # code object → its checks, by instruction and kind
 
 
 def may_assume(cap: Capture, frame: Frame, asked: NumberV) -> bool:
@@ -68,13 +62,7 @@ def assume(cap: Capture, frame: Frame, asked: NumberV, start: Start, wanted: boo
 
 def check_of(frame: Frame, cls: type[C] = Check) -> C:  # type: ignore[assignment]
     """The check of that kind at the frame's instruction."""
-    rows: dict[tuple[int, type], C] = _CHECKS.setdefault(frame.code.code, dict)
-    return rows.setdefault((frame.index, cls), cls(frame.code.code.co_filename, frame.instr.line))
-
-
-def forget() -> None:
-    """Every check is trusted again."""
-    _CHECKS.clear()
+    return check_at(frame.code.code, frame.index, frame.instr.line, cls)
 
 
 def only_raises(code: Decoded, index: int) -> bool:

@@ -27,11 +27,14 @@ from jax.sharding import SingleDeviceSharding
 
 from dynacomp.capture.base.literals import LITERALS
 from dynacomp.capture.calls.calls import USER_RULES
+from dynacomp.capture.graph.avals import ARRAY_TYPE
 from dynacomp.capture.portable.homes import Unportable, is_library, is_library_file, module_of
 from dynacomp.capture.portable.instances import HEAP_TYPE, taken_apart
+from dynacomp.capture.wrapping.builder import JITTED
 
 OF_PYTHON = ("types", "_collections_abc", "sys")  # that keep what has no name in `builtins`
 MOST = 20_000  # objects that one record may lead to
+LARGEST = 1 << 24  # bytes of an array that is read
 IGNORED = {"__dict__", "__weakref__", "__doc__", "__module__", "__annotations__", "__firstlineno__",
            "__static_attributes__", "__annotate__", "__annotate_func__", "__annotations_cache__"}  # of a class
 
@@ -322,6 +325,19 @@ def _signature(p: Prints, found: inspect.Signature) -> str:
                                  for part in (q.name, q.kind.name, p.of(q.default))))
 
 
+def _jitted(p: Prints, fn: Any) -> str:
+    """What `jax.jit` has made of a function, with its options."""
+    return digest("jitted", *p.all(fn.__wrapped__, *fn._jit_info))
+
+
+def _array(p: Prints, array: jax.Array) -> str:
+    """An array by its content, which compiled code may hold."""
+    if array.nbytes > LARGEST or array.is_deleted() or not array.is_fully_addressable:
+        raise Unportable(f"an array of {array.nbytes} bytes")
+    told = array.shape, str(array.dtype), array.weak_type, array.committed
+    return digest("array", repr(told), p.of(array.sharding), np.asarray(array).tobytes())
+
+
 def _cell(p: Prints, cell: types.CellType) -> str:
     try:
         return digest("cell", p.of(cell.cell_contents))
@@ -342,4 +358,5 @@ ROWS: dict[type, Callable[[Prints, Any], str]] = {
     types.ClassMethodDescriptorType: _of_class,
     type(jax.tree.structure(0)): _tree, types.UnionType: _union, types.GenericAlias: _generic,
     classmethod: _wrapped, staticmethod: _wrapped, property: _property, SingleDeviceSharding: _sharding,
+    ARRAY_TYPE: _array, JITTED: _jitted,
 }

@@ -19,6 +19,7 @@ import numpy as np
 from jax.sharding import SingleDeviceSharding
 
 from dynacomp.capture._native import known_dict, known_set
+from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.bytecode.code import decode
 from dynacomp.capture.bytecode.resume import Layout, layout_of, original_of, resume_code
@@ -27,6 +28,7 @@ from dynacomp.capture.portable.instances import is_value, put_together, taken_ap
 from dynacomp.capture.portable.prints import ROWS as PRINTED
 from dynacomp.capture.portable.prints import Prints, at_name, device_name, named, shelf
 from dynacomp.capture.reconstruct import runtime
+from dynacomp.capture.reconstruct.checks import Check, Checks, check_at
 from dynacomp.capture.reconstruct.output import ProgramSlot
 
 ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")  # text that speaks of one process's memory
@@ -228,6 +230,15 @@ def _reference(w: Writer, ref: weakref.ReferenceType[Any]) -> tuple[Any, ...]:
     return "weakref", content
 
 
+def _check(w: Writer, check: Check) -> tuple[Any, ...]:
+    """A condition by its place: whether it can be trusted, each process finds out itself."""
+    code, stopped = check.code(), check.stopped
+    if code is None:
+        raise Unportable("a condition of code that is gone")
+    told = None if stopped is None else (stopped.kind, stopped.detail)
+    return "check", None if code is w.code else w.write(code), check.index, check.line, told
+
+
 def _tree(w: Writer, tree: Any) -> tuple[Any, ...]:
     data = tree.node_data()
     return "tree", data and w.every(data), w.every(tree.children())
@@ -241,6 +252,7 @@ def _dtype(w: Writer, dtype: np.dtype[Any]) -> tuple[Any, ...]:
 
 LEAF = jax.tree.structure(0)
 WRITERS: dict[type, Callable[[Writer, Any], tuple[Any, ...]]] = {
+    Check: _check, Checks: lambda w, made: ("checks", w.every(made.checks)),
     type(LEAF): _tree, weakref.ReferenceType: _reference,
     tuple: _items, list: _items, dict: _table, types.ModuleType: _module,
     types.CodeType: _resumed, ProgramSlot: lambda w, slot: ("slot",), **dict.fromkeys(HOLDERS.values(), _holder),
@@ -305,6 +317,12 @@ def _device(r: Reader, index: int, memory: str) -> SingleDeviceSharding:
     return SingleDeviceSharding(devices[index], memory_kind=memory)
 
 
+def _read_check(r: Reader, code: Any, index: int, line: int, told: tuple[str, str] | None) -> Check:
+    found: Check = check_at(r.code if code is None else r.read(code), index, line)  # type: ignore[arg-type]
+    found.stopped = None if told is None else Break(*told)
+    return found
+
+
 def _read_tree(r: Reader, data: list[Any] | None, children: list[Any]) -> Any:
     if data is None:
         return LEAF
@@ -321,7 +339,7 @@ READERS: dict[str, Callable[..., Any]] = {
     "globals": lambda r, name: vars(_loaded(name)),
     "module": lambda r, name: _loaded(name),
     "named": _named, "kept": _kept, "code": _read_code, "holder": _held, "of class": _in_class, "device": _device,
-    "resume": _resume,
+    "resume": _resume, "check": _read_check, "checks": lambda r, held: Checks(tuple(r.every(held))),
     "weakref": lambda r, content: weakref.ref(r.read(content)),
     "dead": Reader.dead,
     "slot": lambda r: r.slot, "made": Reader.made, "tree": _read_tree,

@@ -3,21 +3,24 @@
 See `control_flow.raising`, which says which conditions those are. Nothing of a frame has happened yet when its Graph
 has run, so the frame can start again as plain Python: `RunPlainly` says so to the frame hook (`_native/evalframe.c`).
 
-    check = Check("train.py", 12)
+    check = check_at(code, 7, 12)           # the condition at its instruction 7, line 12
     Checks((check,))(jnp.array(True))       # nothing
     Checks((check,))(jnp.array(False))      # raises RunPlainly; check.failures == 1
 """
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
-from typing import Any
+from types import CodeType
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
 
 from dynacomp.capture._native import RunPlainly
 from dynacomp.capture.base.errors import Break
+from dynacomp.capture.base.identity_table import IdentityTable
 from dynacomp.capture.base.inside_tracers import inmost
 
 PATIENCE = 3  # failures after which a check must have held WORTH times for each
@@ -34,8 +37,9 @@ class Check:
 
     reason, text = "raises", "the program raises on what a condition comes to"
 
-    def __init__(self, file: str, line: int) -> None:
-        self.file, self.line, self.failures, self.trusted = file, line, 0, True
+    def __init__(self, code: CodeType, index: int, line: int) -> None:
+        self.code, self.index = weakref.ref(code), index
+        self.file, self.line, self.failures, self.trusted = code.co_filename, line, 0, True
         self.stopped: Break | None = None
 
     @property
@@ -46,6 +50,24 @@ class Check:
         """Notes that it did not hold, after it had `held` so many times."""
         self.failures += 1
         self.trusted = self.failures < PATIENCE + held // WORTH
+
+
+C = TypeVar("C", bound=Check)
+_CHECKS = IdentityTable()  # code object → its checks, by instruction and kind
+
+
+def check_at(code: CodeType, index: int, line: int, cls: type[C] = Check) -> C:  # type: ignore[assignment]
+    """The one check of that kind at an instruction."""
+    rows: dict[tuple[int, type], C] = _CHECKS.setdefault(code, dict)
+    found = rows.get((index, cls))
+    if found is None:
+        found = rows[index, cls] = cls(code, index, line)
+    return found
+
+
+def forget() -> None:
+    """Every check is trusted again."""
+    _CHECKS.clear()
 
 
 class Checks:

@@ -38,7 +38,8 @@ def made(by, default=1):
     made, lambda n: made(1, n), lambda n: functools.partial(made(1), n), Plain, Slotted, lambda n: Pair(n, None),
     lambda n: Plain([Pair(made(n), n)]), lambda n: Plain(made(n)).x, lambda n: types.MappingProxyType({"a": n}),
     lambda n: types.MethodType(made(1), Plain(n)), lambda n: (lambda: n).__closure__[0],
-    lambda n: collections.OrderedDict(a=n), lambda n: collections.deque([n]),
+    lambda n: collections.OrderedDict(a=n), lambda n: collections.deque([n]), lambda n: jnp.full(3, n),
+    lambda n: made(jnp.zeros(n)), lambda n: jax.jit(made(n)), lambda n: jax.jit(made(1), static_argnums=n - 1),
 ])
 def test_equal_contents_and_no_others_have_equal_prints(make):
     assert prints_of(make(1)) == prints_of(make(1)) != prints_of(make(2))
@@ -46,7 +47,8 @@ def test_equal_contents_and_no_others_have_equal_prints(make):
 
 def test_kinds_are_told_apart():
     different = [1, 1.0, True, "1", b"1", (1,), [1], {1}, frozenset({1}), 0.0, -0.0, None, jnp.exp, jnp.sin, np.exp,
-                 len, Plain, Slotted, np.dtype("f4"), np.dtype("i4"), jax, np, Plain(1), Slotted(1)]
+                 len, Plain, Slotted, np.dtype("f4"), np.dtype("i4"), jax, np, Plain(1), Slotted(1),
+                 jnp.ones(()), jnp.asarray(1.0), jnp.ones(1), jnp.ones(1, int), jnp.zeros(1), -jnp.zeros(1)]
     assert len({prints_of(x) for x in different}) == len(different)
 
 
@@ -59,8 +61,8 @@ def test_a_function_that_holds_itself():
 
 
 @pytest.mark.parametrize("obj", [
-    threading.local(), threading.Lock(), jnp.ones(2), np.ones(2), iter([1]),
-    jax.jit(lambda x: x), Plain(threading.Lock()), made(np.ones(2)), jax.tree_util.DictKey("a"), object(),
+    threading.local(), threading.Lock(), np.ones(2), iter([1]), jnp.ones((1 << 22) + 1), Plain(threading.Lock()),
+    made(np.ones(2)), jax.tree_util.DictKey("a"), object(),
     types.SimpleNamespace(a=1),
 ])
 def test_what_nothing_is_known_of_has_no_print(obj):

@@ -6,9 +6,11 @@ import pytest
 from dynacomp.capture._native import RunPlainly
 from dynacomp.capture.reconstruct.checks import PATIENCE, WORTH, Check, Checks
 
+HERE = compile("", "here.py", "exec")
+
 
 def test_a_check_that_fails_often_is_trusted_no_more():
-    check = Check("here.py", 1)
+    check = Check(HERE, 0, 1)
     asked = Checks((check,))
     for _ in range(PATIENCE):
         assert check.trusted
@@ -18,7 +20,7 @@ def test_a_check_that_fails_often_is_trusted_no_more():
 
 
 def test_a_check_that_mostly_holds_is_trusted():
-    check = Check("here.py", 1)
+    check = Check(HERE, 0, 1)
     asked = Checks((check,))
     for _ in range(2 * PATIENCE):
         for _ in range(WORTH):
@@ -29,7 +31,7 @@ def test_a_check_that_mostly_holds_is_trusted():
 
 
 def test_the_first_that_fails_is_blamed():
-    checks = tuple(Check(name, 1) for name in "abc")
+    checks = tuple(Check(HERE, n, 1) for n in range(3))
     with pytest.raises(RunPlainly):
         Checks(checks)(np.array([True, False, False]))
     assert [c.failures for c in checks] == [0, 1, 0]

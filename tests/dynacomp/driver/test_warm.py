@@ -684,3 +684,77 @@ def test_two_processes(tmp_path):
                            env={**os.environ, "PYTHONHASHSEED": str(seed)}).stdout.split() for seed in (1, 2)]
     assert runs[0][:2] == ["1", "0"] and runs[1][:2] == ["0", "1"]
     assert runs[0][2:] == runs[1][2:]
+
+
+WEIGHTS = jnp.arange(6.0).reshape(3, 2)
+
+
+def batched(w):
+    product = jax.vmap(lambda x: x @ w)
+    return lambda x: product(x) * 2
+
+
+def jitted(w):
+    product = jax.jit(lambda x: x @ w)
+    return lambda x: product(x) * 2
+
+
+def with_a_rule(w):
+    @jax.custom_vjp
+    def product(x):
+        return x @ w
+
+    product.defvjp(lambda x: (product(x), None), lambda _, g: (g @ w.T,))
+    return lambda x: jax.grad(lambda y: product(y).sum())(x)
+
+
+def optimised(w):
+    tx = optax.masked(optax.sgd(w[1, 1]), {"a": True, "b": False})
+    return lambda x: tx.update({"a": x, "b": x}, tx.init({"a": x, "b": x}))[0]
+
+
+@pytest.mark.parametrize("make", [batched, jitted, with_a_rule, optimised])
+def test_arrays_in_closures_are_told_by_their_content(make):
+    assert called(make(WEIGHTS), X)[1] == CAPTURED
+    found, counts = called(make(WEIGHTS + 0), X)
+    assert counts == RECALLED
+    same(found, make(WEIGHTS)(X))
+    for other in (WEIGHTS + 1, WEIGHTS.astype(jnp.float16), WEIGHTS.at[1, 1].set(-0.5)):
+        found, _ = called(make(other), X)
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3), found, make(other)(X))
+        assert jax.tree.map(lambda a: a.dtype, found) == jax.tree.map(lambda a: a.dtype, make(other)(X))
+
+
+def test_options_of_jit_are_told_apart():
+    for options in ({}, {"inline": True}, {"keep_unused": True}):
+        product = jax.jit(lambda x: x @ WEIGHTS, **options)
+        assert called(lambda x, fn=product: fn(x) * 2, X)[1] == CAPTURED
+
+
+def positive(x):
+    if (x < 0).any():
+        raise ValueError(f"{int((x < 0).sum())} negative numbers")
+    return jnp.sqrt(x)
+
+
+def of_a_condition(x):
+    if jnp.isnan(x).any():
+        raise FloatingPointError("not a number")
+    return positive(x) + 1
+
+
+def test_conditions_that_only_raise_are_trusted_in_every_process():
+    assert called(of_a_condition, X * X)[1] == CAPTURED
+    for bad, error in ((X * X * jnp.nan, FloatingPointError), (X, ValueError)):
+        dynacomp.reset()
+        compiled = dynacomp.jit(of_a_condition)
+        same(compiled(X * X), of_a_condition(X * X))
+        assert dynacomp.stats()["frames_recalled"] == 1
+        for _ in range(2):
+            with pytest.raises(error) as plain:
+                of_a_condition(bad)
+            with pytest.raises(error) as raised:
+                compiled(bad)
+            assert str(raised.value) == str(plain.value)
+        same(compiled(X * X), of_a_condition(X * X))
+        assert dynacomp.stats()["frames_captured"] == 0 and sum(dynacomp.stats()["checks_failed"].values()) == 2
