@@ -20,20 +20,19 @@ def place(tmp_path, monkeypatch):
     scratch.private_folder.cache_clear()
 
 
-def worker(place, how):
-    """A process that works in a folder until it is told to end or killed; and that folder."""
+def worker(place):
+    """A process that works in its two folders until it is told to end or killed."""
     program = f"""
 import sys, tempfile
 tempfile.tempdir = {str(place)!r}
 from dynacomp.codegen.scratch import private_folder, scratch
 with scratch() as folder:
-    folder = {how}
-    (folder / "file").write_text("half-done")
+    for own in (folder, private_folder()):
+        (own / "file").write_text("half-done")
     print(flush=True)
     sys.stdin.read()
 """
     process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    process.stdout.readline()
     return process
 
 
@@ -44,15 +43,17 @@ def test_gone_with_the_block(place):
     assert not list(place.iterdir())
 
 
-@pytest.mark.parametrize("how", ["folder", "private_folder()"])
-def test_what_a_killed_process_left_is_removed_by_the_next(place, how):
-    dead, alive = worker(place, how), worker(place, how)
+def test_what_a_killed_process_left_is_removed_by_the_next(place):
+    dead, alive = worker(place), worker(place)
+    for process in (dead, alive):
+        process.stdout.readline()
     held = set(place.iterdir())
+    assert len(held) == 4
     dead.send_signal(signal.SIGKILL)
     dead.wait()
     with scratch.scratch() as mine:
         left = set(place.iterdir()) - {mine}
-        assert left < held and any(p.joinpath("file").exists() for p in left)
+        assert len(left) == 2 and left < held and all(p.joinpath("file").exists() for p in left)
     alive.communicate()
     assert alive.returncode == 0 and not list(place.iterdir())
 
