@@ -68,6 +68,7 @@ CONTAINER_OPS: dict[tuple[str, type], Any] = {}
 
 
 def binary(cap: Capture, op: Any, a: Value, b: Value) -> Value:
+    """`op(a, b)` for one of module `operator`'s functions: by the first rule that knows both operands."""
     return OPERANDS.decide(a, b, cap, op)
 
 
@@ -395,6 +396,7 @@ EQUALITY = Pairs(
 
 
 def unary(cap: Capture, op: Any, value: Value) -> Value:
+    """`op(value)` for one of module `operator`'s functions."""
     made = kind(value).unary
     return fold(cap, op, value) if made is None else made(cap, op, value)
 
@@ -485,6 +487,7 @@ def _object_truth(cap: Capture, value: ObjectV) -> bool:
 
 
 def subscript(cap: Capture, obj: Value, key: Value) -> Value:
+    """`obj[key]`."""
     row = kind(obj).getitem
     return _constant_item(cap, obj, key) if row is None else row(cap, obj, key)
 

@@ -69,6 +69,7 @@ _CACHE: dict[int, tuple[weakref.ref[CodeType], tuple[Any, ...]]] = {}
 
 
 def decode(code: CodeType) -> Decoded:
+    """The instructions of a code object and the handlers of its exceptions; once for each object."""
     hit = _CACHE.get(id(code))
     if hit is not None and hit[0]() is code:
         return Decoded(code, *hit[1])

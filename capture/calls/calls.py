@@ -91,6 +91,7 @@ FOLDABLE_MODULES = {"math", "_operator", "cmath", "re", "_sre", "string", "fract
 
 
 def call(cap: Capture, fn: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """`fn(*args, **kwargs)`, as the row of its kind says."""
     made = kind(fn).call
     if made is None:
         raise Break("call", f"a {type(fn).__name__} is called")

@@ -44,6 +44,7 @@ from dynacomp.capture.wrapping.constants import opened
 
 
 def raised(kind: type[BaseException], *args: Any) -> Raised:
+    """What to raise where the program raises `kind(*args)`."""
     return Raised(Const(kind(*args)))
 
 

@@ -51,6 +51,7 @@ def _hold_int(cap: Capture, source: S.Source, limits: Any) -> None:
 
 
 def add_input(cap: Capture, source: S.Source, aval: Aval) -> Node:
+    """A placeholder of the Graph that each call fills from `source`."""
     name = _readable(source)
     node = own(cap, outer_builder(cap).placeholder(name, aval, str(source), cap.where()))
     cap.graph.inputs[node] = source

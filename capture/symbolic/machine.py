@@ -245,6 +245,7 @@ def opcode(*names: str, since: tuple[int, int] = (3, 11), until: tuple[int, int]
 
 
 def unsupported(reason: str, *names: str) -> None:
+    """Declares that these opcodes break the graph, and why."""
     for name in names:
         UNSUPPORTED[name] = reason
 
@@ -260,6 +261,7 @@ def check_complete() -> None:
 
 
 def new_frame(code: CodeType, globals_: dict[str, Any], source: S.Source | None, parent: Frame | None) -> Frame:
+    """A frame that is about to run `code`; `source`: where its globals come from."""
     builtins = globals_.get("__builtins__", __builtins__)
     table = builtins if isinstance(builtins, dict) else vars(builtins)
     return Frame(decode(code), globals_, source, table, parent=parent)

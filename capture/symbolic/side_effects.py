@@ -156,6 +156,7 @@ def _parts(at: Any) -> Iterable[Any]:
 
 
 def write_global(cap: Capture, table: dict[str, Any], source: Any, name: str, value: Any) -> None:
+    """Notes a store to a global, or its deletion (`value` None), which happens after the Graph."""
     changing_outside(cap, f"a store to global {name!r}")
     if is_pure_module(table.get("__name__")):  # its own functions must see it at once
         raise Break("store", f"a store to {name!r} of the library {table['__name__']}")

@@ -227,6 +227,7 @@ def _is_size(cap: Capture, x: Any) -> bool:
 
 
 def emit_node(cap: Capture, fn: Any, lowered: tuple, aval: Any, name: str | None = None) -> Node:
+    """The node of a call in the innermost body that runs; `lowered`: its arguments, as `lower_arg` has made them."""
     args, kwargs = (finish_arg(cap, a) for a in lowered)
     builder = cap.bodies[-1].builder if cap.bodies else cap.graph.builder
     node = builder.call(fn, args, kwargs, aval, cap.where(), name or label(fn).rpartition(".")[2])

@@ -41,5 +41,6 @@ NULL = NullV()
 
 
 def is_null(value: Value) -> bool:
+    """Whether a place on the stack is the NULL that some instructions push."""
     return isinstance(value, NullV)
 define(TracebackV, Kind(python_type=lambda v: types.TracebackType))

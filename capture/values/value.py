@@ -94,6 +94,7 @@ def children(value: Any) -> Iterable[Any]:
 
 
 def is_constant(value: Any) -> bool:
+    """Whether all that a Value stands for is known while capturing: `as_python` gives it."""
     try:
         as_python(value)
     except NotConstant:

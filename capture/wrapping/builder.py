@@ -72,6 +72,7 @@ def wrap(cap: Capture, obj: Any, source: S.Source) -> Value:
 
 
 def remember(cap: Capture, obj: Any, value: Value) -> None:
+    """From now on `value` stands for the existing object wherever it is met."""
     cap.known.objects[id(obj)] = value
     cap.known.keep.append(obj)
 

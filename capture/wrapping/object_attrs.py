@@ -52,6 +52,7 @@ def is_exception(value: Value) -> TypeGuard[ObjectV]:
 
 
 def no_attribute(owner: str, name: str) -> Raised:
+    """The AttributeError of an object without this attribute."""
     return Raised(Const(AttributeError(f"{owner!r} object has no attribute {name!r}", name=name)))
 
 
