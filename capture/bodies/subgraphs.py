@@ -22,12 +22,13 @@ from jax._src import core
 from jax._src.interpreters.partial_eval import DynamicJaxprTrace
 
 from dynacomp.capture.base.errors import Break, NeverCalled, Raised
+from dynacomp.capture.base.inside_tracers import inmost
 from dynacomp.capture.base.interrupts import suppressing
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bodies.body_variants import is_array, is_known, way_of
 from dynacomp.capture.bodies.trees import unflattened
-from dynacomp.capture.graph.avals import Aval, aval_of, blank, is_aval
-from dynacomp.capture.graph.graph import Builder, Graph, Node, Tree, closures_in, nodes_in
+from dynacomp.capture.graph.avals import Aval, Counted, aval_of, blank, is_aval, weak
+from dynacomp.capture.graph.graph import Builder, Graph, Node, Tree, closures_in, is_node, nodes_in
 from dynacomp.capture.graph.graph_sizes import aval as aval_with_sizes
 from dynacomp.capture.graph.interpreter import materialise, run_body
 from dynacomp.capture.graph.sizes import canonical
@@ -40,7 +41,7 @@ from dynacomp.capture.values.constant import Const, is_const, is_open, peek
 from dynacomp.capture.values.containers import SequenceV
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import ObjectV
-from dynacomp.capture.values.questions import is_container, is_made_function, is_object, is_sequence
+from dynacomp.capture.values.questions import is_container, is_graph_number, is_made_function, is_object, is_sequence
 from dynacomp.capture.values.value import MutableV, NotConstant, Value, as_python, children, next_serial
 from dynacomp.capture.wrapping.constants import from_python
 
@@ -63,6 +64,7 @@ class Body:
     computed: int = 0  # how many nodes have been looked at for that
     changes: bool = False  # it changes objects that are older than itself
     numbers: bool = False  # it returns Python numbers that change from call to call
+    counted: dict[Node, Counted] = field(default_factory=dict)  # the Python numbers that it has computed and returns
     stands: dict[int, Any] = field(default_factory=dict)  # the arrays for Nodes around it, by id
     assumes: bool = False  # what is checked outside of it holds for the arrays of one call (see `hoisting`)
     undecided: Node | None = None  # two floats met in it, and Python did not know which one this condition chooses
@@ -117,6 +119,7 @@ class Standin:
         self.since: dict[Any, int] = {}  # by key: how many changes the program had made when its Graph was captured
         self.pinned = False  # whether what it was when it was first called counts from then on
         self.numbers = False  # whether who calls it was given Python numbers that change from call to call
+        self.counted: dict[Any, dict[Node, Counted]] = {}  # by key: the numbers that its Graph has computed and returns
         self.found: dict[Any, dict[Any, tuple[Graph, tuple[Node, ...]]]] = {}
         self.functions: dict[Any, Callable[..., Any]] = {}
 
@@ -155,12 +158,23 @@ class Standin:
             self.assuming.update([key] if body.assumes else [])
             self.numbers = self.numbers or body.numbers
             self.since[key] = len(self.cap.effects.mutated)
+            self.counted[key] = body.counted
         elif key in self.changing and not (self.pinned or self.cap.libraries.derived):
             raise Break("effect_in_body", "a transformed function that changes outer objects is called twice")
         graph, captured = self.found.setdefault(place, {})[way] = self.graphs[key]
         stands = [stand_for(self.cap, n) for n in captured]
         self.cap.libraries.stands.update((id(s), (s, n)) for s, n in zip(stands, captured))
-        return run_body(graph, stands, args, kwargs)
+        made = run_body(graph, stands, args, kwargs)
+        if self.counted[key]:
+            self._note_numbers(self.counted[key], graph.nodes[-1].args[0], made)
+        return made
+
+    def _note_numbers(self, counted: dict[Node, Counted], output: Any, made: Any) -> None:
+        """Notes which of the arrays that JAX gets are numbers of Python's: those that it hands through stay such."""
+        for node, x in zip(jax.tree.leaves(materialise(output, Itself())), jax.tree.leaves(made), strict=True):
+            node = node.args[0] if is_node(node) and node.target is weak else node
+            if is_node(node) and node in counted:
+                self.cap.libraries.counted[id(inmost(x))] = inmost(x), counted[node]
 
     def _is_to_run_again(self, key: Any) -> bool:
         """Whether its Graph does not count for this call: others are checked, or see what the program has changed."""
@@ -236,6 +250,8 @@ def capture_body(cap: Capture, fn: Value, body: Body, leaves: list[Any], treedef
         result = result_of(cap, fn, args.items, kwargs.items)
         _refuse_changes(cap, [(args if type(k) is int else kwargs).items[k] for k in lent], since)
         output = _given_back(result, cap.node_argument(result), _parts(given))
+        body.counted = {localise(cap, v.node): Counted((), v.aval.dtype, v.aval.weak_type, (v.kind, v.low, v.high))
+                        for v in _returned(result) if is_graph_number(v)}
         body.numbers = not _numbers(cap).isdisjoint(_handed(output))
         body.actual.clear()  # tracers must not outlive their trace
         body.stands, body.trace = {}, None
@@ -264,6 +280,13 @@ def _parts(given: Value, kinds: Any = (ObjectV, SequenceV)) -> Iterator[Value]:
             yield part
         if is_container(part) or is_object(part):
             yield from _parts(part, kinds)
+
+
+def _returned(result: Value) -> Iterator[Any]:
+    """What a body returns, and all that this holds."""
+    yield result
+    for part in of_class(Value, result.attrs.values() if is_object(result) else children(result)):
+        yield from _returned(part)
 
 
 def _given_back(result: Value, output: Any, parts: Iterable[Value]) -> Any:

@@ -38,6 +38,7 @@ class Aval:
     dtype: Any
     weak_type: bool = False
     value: ClassVar[Any] = None  # the Value that a call gave back, see `Passed`
+    number: ClassVar[Any] = None  # which number of Python's it is, see `Counted`
 
     def __repr__(self) -> str:
         dims = ",".join(map(str, self.shape))
@@ -47,6 +48,14 @@ class Aval:
     @property
     def ndim(self) -> int:
         return len(self.shape)
+
+
+@dataclass(frozen=True, repr=False)
+class Counted(Aval):
+    """A result that is a Python number in eager JAX: a function of the program has computed it, and JAX has handed it
+    through (`aux`). number: its type, and between which ints it lies."""
+
+    number: tuple[type, int, int] = (bool, 0, 1)  # type: ignore[misc]
 
 
 def is_aval(x: Any) -> TypeGuard[Aval]:

@@ -274,6 +274,7 @@ def _chosen(e: Emitter, v: ArrayV) -> None:
 
 
 def _number(e: Emitter, v: NumberV) -> None:
+    leaving(e.cap, v)
     e.call(v.kind, lambda: e.item(lambda: e.op("LOAD_FAST", OUTPUTS), e.output(v.node)))
     e.remember(v)
 

@@ -165,6 +165,7 @@ def _array(cap: Capture, v: ArrayV, outputs: dict[Node, int]) -> Any:
 
 
 def _number(cap: Capture, v: NumberV, outputs: dict[Node, int]) -> Any:
+    leaving(cap, v)
     return ("call", v.kind, [("out", outputs.setdefault(v.node, len(outputs)))], {})
 
 

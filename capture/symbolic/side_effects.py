@@ -18,7 +18,7 @@ from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.undo_log import save
-from dynacomp.capture.values.computed import ArrayV
+from dynacomp.capture.values.computed import ArrayV, NumberV
 from dynacomp.capture.values.containers import DictV, SetV
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import ObjectV
@@ -277,11 +277,11 @@ def certain(cap: Capture, value: ArrayV, another: bool = False) -> None:
         raise Restart
 
 
-def leaving(cap: Capture, value: ArrayV) -> None:
-    """Must be called for arrays that Python will have after the Graph: a transformed function may have put
+def leaving(cap: Capture, value: ArrayV | NumberV) -> None:
+    """Must be called for arrays and numbers that Python will have after the Graph: a transformed function may have put
     its own into an outer object, which eager JAX allows (and calls a leaked tracer when it is used)."""
     if value.node in cap.graph.homes:
         cap.lessons.pure_bodies = True
         raise Restart
-    if value.attrs:
+    if getattr(value, "attrs", None):
         raise Unbuildable(value, "an array on which the program has noted something")

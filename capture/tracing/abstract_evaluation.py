@@ -173,6 +173,7 @@ class Trace:
     tree: Any = None
     leaves: list[Any] = field(default_factory=list)
     origins: list[Any] = field(default_factory=list)  # the Nodes that leaves are as they came in; None for others
+    counted: list[Any] = field(default_factory=list)  # which numbers of Python's leaves are; None for others
     handed: Any = None
     passes: bool = False  # whether an object stands among the arguments that a transformation has passed
 
@@ -192,6 +193,7 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: 
     leaves = [_result_leaf(next(avals)) if _is_array(x) else x for x in seen.leaves]
     leaves = with_numbers(cap, fn, (args, kwargs), seen.tree, leaves, seen.origins, reached, since)
     leaves = with_arrays(cap, fn, (args, kwargs), leaves, seen.origins)
+    leaves = [number or leaf for leaf, number in zip(leaves, seen.counted)]
     try:
         result = _put_together(seen.tree, leaves)
     except Break:
@@ -218,11 +220,12 @@ def _on_nodes(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> Tra
         outer, cap.libraries.stands = cap.libraries.stands, {id(t): (t, n) for t, n in zip(tracers, nodes)}
         given = {id(t): (t, numbers[n]) for t, n in zip(tracers, nodes) if n in numbers}
         passed_on, cap.libraries.passing = cap.libraries.passing, given
+        counted, cap.libraries.counted = cap.libraries.counted, {}
         try:
             return within(*tracers)
         finally:
             cap.libraries.traces.pop()
-            cap.libraries.stands, cap.libraries.passing = outer, passed_on
+            cap.libraries.stands, cap.libraries.passing, cap.libraries.counted = outer, passed_on, counted
 
     def within(*tracers: Any) -> list[Any]:
         given = rebuild((args, kwargs), {**passed, **dict(zip(nodes, tracers))})
@@ -231,6 +234,7 @@ def _on_nodes(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> Tra
         seen.leaves, seen.tree = jax.tree.flatten(seen.made)
         _refuse_results(fn, seen.made, seen.leaves)
         seen.origins = [cap.libraries.stands.get(id(x), (x, None))[1] for x in seen.leaves]
+        seen.counted = [cap.libraries.counted.get(id(x), (x, None))[1] for x in seen.leaves]
         return [x for x in seen.leaves if _is_array(x)]
 
     seen.jaxpr = _traced(cap, fn, run, nodes)

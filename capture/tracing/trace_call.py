@@ -29,7 +29,7 @@ from dynacomp.capture.bodies.hidden_tracers import continues_trace, hides_tracer
 from dynacomp.capture.bodies.subgraphs import Standin, localise, never_called, place_of
 from dynacomp.capture.bodies.treedef_contents import in_structure
 from dynacomp.capture.bodies.trees import unflattened
-from dynacomp.capture.graph.avals import Aval, is_aval
+from dynacomp.capture.graph.avals import Aval, Counted, is_aval
 from dynacomp.capture.graph.graph import Closure, Node, map_parts
 from dynacomp.capture.graph.sizes import Size
 from dynacomp.capture.symbolic.libraries import (
@@ -48,7 +48,7 @@ from dynacomp.capture.tracing.failures import enter_others
 from dynacomp.capture.tracing.library_reads import guard_reads
 from dynacomp.capture.tracing.lowered_args import LibraryArg, leaf_nodes, lower_arg, lower_arguments, standins_in
 from dynacomp.capture.tracing.passthrough import OBJECT_CALLS, Passed
-from dynacomp.capture.values.computed import ArrayV, LibraryV
+from dynacomp.capture.values.computed import ArrayV, LibraryV, NumberV
 from dynacomp.capture.values.constant import Const, is_const, peek
 from dynacomp.capture.values.containers import DictV, ListV, TupleV
 from dynacomp.capture.values.kind import kind
@@ -162,7 +162,7 @@ def _result(cap: Capture, call: Call) -> Value:
     if _is_known(result) or outcome.leaves and all(is_literal(x) or _is_size(cap, x) for x in outcome.leaves):
         return from_python(cap, result)
     if is_aval(result):
-        return result.value or _handed_back(cap, call) or ArrayV(_node(cap, call, result), result)
+        return result.value or _handed_back(cap, call) or _of_aval(_node(cap, call, _as_aval(result)), result)
     if is_nothing(result):
         return Const(result)
     if _is_function_like(result) or not (outcome.plain or _is_container(result)):
@@ -315,13 +315,18 @@ def _by_leaves(cap: Capture, node: Node, outcome: Outcome) -> Value:
 
 def _as_aval(leaf: Any) -> Any:
     """A leaf of a result as the Graph knows it, which must not keep Values alive."""
-    return Aval(leaf.shape, leaf.dtype, leaf.weak_type) if isinstance(leaf, Passed) else leaf
+    return Aval(leaf.shape, leaf.dtype, leaf.weak_type) if isinstance(leaf, (Passed, Counted)) else leaf
+
+
+def _of_aval(node: Node, leaf: Aval) -> ArrayV | NumberV:
+    """The array of a Node, or the number of Python's that it is."""
+    return ArrayV(node, leaf) if leaf.number is None else NumberV(node, _as_aval(leaf), *leaf.number)
 
 
 def _leaf(cap: Capture, flat: Node, i: int, leaf: Any) -> Any:
     if not is_aval(leaf):
         return leaf
-    return leaf.value or ArrayV(emit_node(cap, operator.getitem, ((flat, i), {}), leaf, f"leaf{i}"), leaf)
+    return leaf.value or _of_aval(emit_node(cap, operator.getitem, ((flat, i), {}), _as_aval(leaf), f"leaf{i}"), leaf)
 
 
 def _all_containers(result: Any) -> bool:
@@ -345,7 +350,7 @@ def _only_containers(result: Any) -> bool:
 def _split(cap: Capture, node: Node, whole: LibraryV, result: Any, same: dict[int, Value]) -> Value:
     """The Value of a container result, one `getitem` node for each array in it; `same`: of its parts that exist."""
     if is_aval(result):
-        return result.value or ArrayV(node, result)
+        return result.value or _of_aval(node, result)
     if is_nothing(result):
         return Const(result)
     if _is_known(result):
@@ -371,6 +376,7 @@ def _element(cap: Capture, node: Node, whole: LibraryV, key: Any, result: Any, s
     if not (is_aval(result) or _is_container(result)):
         opaque.real = result
         return opaque
-    aval = result if all(is_aval(x) or is_literal(x) for x in jax.tree.leaves(result)) else None
+    plain = all(is_aval(x) or is_literal(x) for x in jax.tree.leaves(result))
+    aval = jax.tree.map(_as_aval, result) if plain else None
     child = emit_node(cap, operator.getitem, ((node, key), {}), aval, f"{node.name}_{key}")
     return _split(cap, child, opaque, result, same)

@@ -208,3 +208,39 @@ def test_what_is_printed_before_jax_raises(backend, capsys):
     with pytest.raises(TypeError, match="no rule"):
         jax.grad(fn)(jnp.ones(3))
     assert capsys.readouterr().out == "before\n"
+
+
+def with_aux(p):
+    n, ways = 1, p > 0
+    if p.sum() > 1:
+        n = 2
+    return (p * n).sum(), (n, n > 1, ways.any(), {"k": n * 2 + 1})
+
+
+def kept_outside(p):
+    found = []
+
+    def loss(p):
+        found.append(2 if p.sum() > 1 else 1)
+        return (p * found[-1]).sum()
+
+    return jax.grad(loss)(p), found
+
+
+@pytest.mark.parametrize(("fn", "captures"), [
+    (lambda x: jax.grad(with_aux, has_aux=True)(x), 1),
+    (lambda x: jax.jvp(lambda p: with_aux(p)[1], (x,), (x,))[0], 1),
+    (lambda x: jax.vmap(lambda t: (t, with_aux(x)[1]), out_axes=(0, None))(x), 1),
+    (lambda x: jax.vmap(lambda t: (t, with_aux(x)[1]))(x), 1),
+    (lambda x: [x] * jax.vjp(with_aux, x, has_aux=True)[2][0], 3),
+    (kept_outside, 3)], ids=["aux", "primal", "no axis", "axis", "a length", "kept outside"])
+def test_numbers_that_a_body_computes_are_numbers_outside_of_it(fn, captures):
+    dynacomp.reset()
+    compiled = dynacomp.jit(fn, backend="eager")
+    for k in range(4):
+        want, got = (jax.tree.leaves(f(jnp.linspace(-0.4, 0.6, 4) + k / 5)) for f in (fn, compiled))
+        for a, b in zip(want, got, strict=True):
+            assert isinstance(b, jax.Array) if isinstance(a, jax.Array) else type(b) is type(a)
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+    assert dynacomp.stats()["frames_captured"] <= captures
+    assert dynacomp.stats()["frames_eager"] == {}
