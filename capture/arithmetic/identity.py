@@ -45,6 +45,8 @@ def _is_empty_tuple(value: Value) -> bool:
 
 def same_object(cap: Capture, a: Value, b: Value) -> bool:
     """`a is b`, guarded where both are inputs."""
+    if a is not b and type_of(a) is type_of(b) and any(v in body.stand_ins for body in cap.bodies for v in (a, b)):
+        raise Break("identity", "`is` of what each round of a loop makes anew")
     arrays = [*of_class(ArrayV, (a, b))]
     for v in arrays:
         certain(cap, v, another=a is not b and len(arrays) > 1)

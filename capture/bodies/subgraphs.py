@@ -67,6 +67,7 @@ class Body:
     counted: dict[Node, Counted] = field(default_factory=dict)  # the Python numbers that it has computed and returns
     stands: dict[int, Any] = field(default_factory=dict)  # the arrays for Nodes around it, by id
     assumes: bool = False  # what is checked outside of it holds for the arrays of one call (see `hoisting`)
+    stand_ins: dict[Value, Value] = field(default_factory=dict)  # for dicts that each round makes anew (see `rebuilt`)
     undecided: Node | None = None  # two floats met in it, and Python did not know which one this condition chooses
 
     @classmethod

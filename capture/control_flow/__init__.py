@@ -18,6 +18,7 @@
                   those of all rounds before the loop runs
     loop_state    The state of a loop that becomes a node: what its iterations carry from one to
                   the next
+    rebuilt       Dicts and lists that each round of a loop makes anew
     merge         One Value for what different ways through the code have made of it
     raising       Conditions of which only one side can be captured: checks at the end of the Graph
     hoisting      What a gradient's function computes of values that Python can see, outside of it

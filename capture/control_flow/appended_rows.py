@@ -21,7 +21,6 @@ from dynacomp.capture.kinds.grown_lists import shape_of
 from dynacomp.capture.values.computed import ArrayV
 from dynacomp.capture.values.containers import ListV
 from dynacomp.capture.values.grown_items import Run
-from dynacomp.capture.values.value import Value
 
 Row = Slot | Series  # of a leaf of what a round appends
 
@@ -31,7 +30,7 @@ def appended_rows(loop: Iteration, ends: list[Leaf]) -> tuple[dict[ListV, tuple[
     and what Python makes of numbers that it knows."""
     found: dict[ListV, tuple[Any, ...]] = {}
     rows: list[Row] = []
-    made: list[list[Value]] = [[] for _ in ends]  # lists and dicts of a round, on each way
+    made = [[*loop.body.stand_ins, *claimed] for claimed in loop.claimed]  # lists and dicts of a round, on each way
     for v in loop.fronts:
         columns: list[list[Any]] = [[] for _ in ends]
         shapes = {tuple(shape_of(loop.cap, x, loop.body.serial, column, own, True) for x in loop.appended(v, leaf))

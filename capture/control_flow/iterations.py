@@ -20,6 +20,7 @@ from dynacomp.capture.bytecode.control_flow_graph import live, written
 from dynacomp.capture.control_flow.branches import Leaf, Side, Start, explore
 from dynacomp.capture.control_flow.loop_state import State
 from dynacomp.capture.control_flow.merge import Differs, Slot
+from dynacomp.capture.control_flow.rebuilt import holds_table
 from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.kinds.grown_lists import Growing
 from dynacomp.capture.symbolic import undo_log
@@ -45,16 +46,18 @@ Place = str | tuple[Value, int]  # a local name, or an older object and the posi
 class Changed:
     """The older objects that an iteration changes. growing: the new lists among them to which it only appends, and how
     many of their last items it looks at. numbers: the places of numbers that it changes and that Python computes for
-    all rounds: floats, and ints that decide between floats."""
+    all rounds: floats, and ints that decide between floats. rebuilt: of dicts and lists that it makes anew."""
 
     values: list[Value]
     growing: dict[ListV, int] = field(default_factory=dict)
     numbers: tuple[Place, ...] = ()
+    rebuilt: tuple[Place, ...] = ()
 
     def note(self, more: Changed) -> None:
         self.values += [v for v in more.values if v not in self.values]
         self.growing.update(more.growing)
         self.numbers += more.numbers
+        self.rebuilt += more.rebuilt
 
 
 @dataclass(frozen=True)
@@ -108,9 +111,12 @@ class Iteration:
         self.fronts: dict[ListV, Growing] = {}  # of the lists that grow
         self.held: dict[Value, list[Any]] = {}  # changing object → what it holds when an iteration begins
         self.written: dict[Value, list[undo_log.State]] = {}  # the states in which iterations leave those objects
+        self.claimed: list[set[Value]] = []  # the dicts and lists that each way makes anew
 
     def inside(self, place: Place, v: Value, bounds: tuple[int, int] | None = None) -> Value:
         """A local, or what an older object holds, as an iteration finds it."""
+        if place in self.changed.rebuilt:
+            return self.state.rebuilt(v)  # type: ignore[no-any-return]
         return self.state.inside(v, bounds)  # type: ignore[no-any-return]
 
     def range_of(self, it: CountIterV) -> tuple[int, int] | None:
@@ -169,6 +175,8 @@ class Iteration:
             raise Differs("a name that the first iteration binds")
         older = [v for leaf, goes_on in zip(ends, again) if goes_on for v in leaf.changes
                  if v.serial < self.body.serial or getattr(v, "real", None) is not None]
+        if not self.body.stand_ins.keys().isdisjoint(older):
+            raise Differs("a dict or list that is changed and made anew")
         missing = [v for v in dict.fromkeys(older) if v not in self.held]
         if missing:
             raise Again(Changed(missing))
@@ -176,6 +184,7 @@ class Iteration:
 
     def carried(self, ends: list[Leaf], again: list[bool]) -> list[Slot]:
         """The slots of what is carried; where an iteration leaves the loop, it is as at its beginning."""
+        self.claimed = []
         columns = [self.made(leaf) if goes_on else [c.inside for c in self.state.carried]
                    for leaf, goes_on in zip(ends, again)]
         return [Slot(list(values), c.inside) for c, values in zip(self.state.carried, zip(*columns))]
@@ -184,15 +193,36 @@ class Iteration:
         """What the carried arrays and numbers are at the end of an iteration."""
         found: list[Any] = []
         frame = leaf.side.frame
-        for name, inside in self.locals.items():
-            self.note_made(name, inside, frame.locals.get(name), found)
+        ends: list[Any] = [(name, inside, frame.locals.get(name)) for name, inside in self.locals.items()]
         for v, held in self.held.items():
-            for i, (inside, part) in enumerate(zip(held, self.parts(v, leaf))):
-                self.note_made((v, i), inside, part, found)
+            ends += [((v, i), inside, part) for i, (inside, part) in enumerate(zip(held, self.parts(v, leaf)))]
+        self.state.changes, self.state.claimed = leaf.changes, set()
+        try:
+            for place, inside, v in ends:
+                self.note_made(place, inside, v, found)
+        except Differs:
+            self.rebuild(ends)
+            raise
+        self.claimed.append(self.state.claimed)
         base = self.frame.stack
         if len(frame.stack) != len(base) + self.plan.asked or any(a is not b for a, b in zip(frame.stack, base)):
             raise Differs("the stack")
         return found
+
+    def rebuild(self, ends: list[tuple[Place, Any, Any]]) -> None:
+        """The next attempt carries dicts and lists that this one makes anew by what they hold. (A node that may go no
+        round leaves the one from before the loop.)"""
+        rebuilt = tuple(place for place, inside, v in ends if v is not inside and place not in self.changed.rebuilt
+                        and self.keeps_rounds and holds_table(self.cap, inside) and not self.is_like(inside, v))
+        if rebuilt:
+            raise Again(Changed([], rebuilt=rebuilt)) from None
+
+    def is_like(self, inside: Any, v: Any) -> bool:
+        try:
+            self.state.made(inside, v, [])
+        except Differs:
+            return False
+        return True
 
     def note_made(self, place: Place, inside: Any, v: Any, found: list[Any]) -> None:
         """Adds to `found` what an iteration has made of what it has found at a place."""

@@ -25,7 +25,7 @@ from dynacomp.capture.values.constant import Const, is_exactly, object_of
 from dynacomp.capture.values.containers import TupleV
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.questions import is_graph_array, is_number, is_tuple
-from dynacomp.capture.values.value import type_of
+from dynacomp.capture.values.value import Value, type_of
 
 COUNT, STRIDE = 1 << 29, 4  # ints begin a loop below COUNT and grow by STRIDE an iteration: 2^27 of them fit
 
@@ -49,6 +49,10 @@ class State:
     cap: Capture
     body: Body
     carried: list[Carried] = field(default_factory=list)
+    rebuilds: bool = False  # dicts and lists are carried by what they hold (see `rebuilt`)
+    changes: dict[Value, Any] = field(default_factory=dict)  # the states in which the way at hand leaves older objects
+    claimed: set[Value] = field(default_factory=set)  # the dicts and lists that it has made anew
+    kept: dict[Value, bool] = field(default_factory=dict)  # stand-ins for such: whether rounds leave them there
 
     def place(self, aval: Aval, name: str) -> Node:
         node = self.body.builder.placeholder(name, aval)
@@ -64,6 +68,14 @@ class State:
         v = self.cap.realize(v)
         row = kind(v).carried
         return v if row is None else row.inside(self, v, bounds)
+
+    def rebuilt(self, v: Any) -> Any:
+        """The same, its dicts and lists by what they hold."""
+        self.rebuilds = True
+        try:
+            return self.inside(v)
+        finally:
+            self.rebuilds = False
 
     def carry_array(self, v: ArrayV, bounds: Any = None) -> ArrayV:
         if not (v.real is None or isinstance(v.real, jax.Array)):
@@ -103,7 +115,7 @@ class State:
         """Adds to `found` what the carried arrays and numbers in `inside` have become in `v`."""
         v = None if v is None else self.cap.realize(v)
         row = kind(inside).carried
-        if not (row.made if row is not None and row.made is not None else _is_same)(self, inside, v, found):
+        if not (row.made if row is not None and row.made is not None else is_unchanged)(self, inside, v, found):
             raise Differs("what a loop carries")
 
     def made_array(self, inside: ArrayV, v: Any, found: list[Any]) -> bool:
@@ -160,7 +172,7 @@ class Carrying:
     copy: Callable[[Any], Any] | None = None
 
 
-def _is_same(state: State, inside: Any, v: Any, found: list[Any]) -> bool:
+def is_unchanged(state: State, inside: Any, v: Any, found: list[Any]) -> bool:
     return v is inside or is_same_constant(inside, v)
 
 
