@@ -23,12 +23,13 @@ from dynacomp.capture.calls.class_checks import checked
 from dynacomp.capture.symbolic.libraries import is_pure_module, is_steady_module, module_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.values.computed import ArrayV
-from dynacomp.capture.values.constant import Const, holds, is_const, is_exactly, is_open, stands_for
+from dynacomp.capture.values.constant import Const, holds, is_const, is_exactly, is_open, peek, stands_for
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import ObjectV, OpaqueV
 from dynacomp.capture.values.questions import is_object, is_tuple, says_its_class
 from dynacomp.capture.values.value import Value, as_python
 from dynacomp.capture.wrapping.class_attrs import lookup
+from dynacomp.capture.wrapping.immutability import is_changeable
 
 # Whose attributes are found as those of any object, though in C functions of their own.
 PLAIN = {object, type, int, float, complex, str, bytes, tuple, list, dict, set, frozenset}
@@ -63,7 +64,7 @@ def _settled(cap: Capture, x: Value, cls: Const) -> bool | None:
 def _place(cap: Capture, x: Value, several: list[Value]) -> tuple[object, ...] | None:
     """Where the answer is kept, which is that for all objects of the class: the classes by identity, and what has
     been registered with abstract ones. None where an object may say otherwise, or the classes are not all known."""
-    if says_its_class(x):
+    if says_its_class(x) or is_const(x) and x.source is not None and is_changeable(peek(x)):
         return None
     cls = class_of(x)
     classes = [k.value for k in several if type(k) is Const and not is_open(k)]

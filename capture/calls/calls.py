@@ -330,11 +330,12 @@ def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value])
     """A callable that exists, by what is known of it or of functions like it, else by what its class does."""
     if is_open(fn) and _is_plain_function(peek(fn)):
         return inline(cap, as_function(cap, fn), args, kwargs)
-    anew = made_anew.by_structure(cap, fn)
-    if anew is not None:
-        return jitted.called(cap, peek(fn), anew, args, kwargs)
-    if library_reads.hosted_by_content(cap, fn):
-        fn = Const(peek(fn))
+    if is_open(fn):
+        anew = made_anew.by_structure(cap, fn)
+        if anew is not None:
+            return jitted.called(cap, peek(fn), anew, args, kwargs)
+        if library_reads.hosted_by_content(cap, fn):
+            fn = Const(peek(fn))
     return _by_rule(cap, fn, args, kwargs) or _by_class(cap, fn, args, kwargs)
 
 
@@ -347,7 +348,9 @@ def _by_rule(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value
     told = USER_RULES.get(obj)
     if told is not None:
         return told(cap, obj, args, kwargs)  # type: ignore[no-any-return]
-    found = host_functions.call(cap, obj, args, kwargs) or graph_scalars.of_rounds(obj, args, kwargs)
+    found = None
+    if host_functions.row_of(obj) is not None:
+        found = host_functions.call(cap, obj, args, kwargs) or graph_scalars.of_rounds(obj, args, kwargs)
     if found is None and ndarrays.is_numpy_function(obj):
         found = _by_numpy(cap, obj, args, kwargs)
     if found is not None:

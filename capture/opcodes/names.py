@@ -69,6 +69,8 @@ def set_local(cap: Capture, f: Frame, name: str, value: Value) -> None:
 def let_go(cap: Capture, f: Frame, value: Any) -> Any:
     """Called before a frame drops a value, which it gives: what has a `__del__` must go at its time, in Python; so
     must generators that Python runs."""
+    if value is None or type(value) is Const:  # nearly all
+        return value
     if is_lazy(value) and type(value.obj) in SUSPENDING:
         value = cap.realize(value)
     if is_opaque(value) and type(value.obj) in SUSPENDING:

@@ -13,6 +13,7 @@ N must run in Python: state needs no rollback, and what a callee did before brea
 from __future__ import annotations
 
 import dis
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import CodeType
@@ -143,7 +144,8 @@ class Capture:
         """Ends it. Frames, exceptions, tracebacks and generators refer to each other: what these Values hold of the
         program is let go of now, not when garbage is collected."""
         OPERATIONS.let_go(self)
-        for held in (*self.dropping.frames, *self.known.objects.values(), *self.emptied):
+        frames = [f for ref in self.dropping.frames if (f := ref()) is not None]
+        for held in (*frames, *self.known.objects.values(), *self.emptied):
             vars(held).clear()
         vars(self).clear()
 
@@ -270,7 +272,7 @@ def new_frame(code: CodeType, globals_: dict[str, Any], source: S.Source | None,
 def execute(cap: Capture, frame: Frame) -> None:
     """Runs `frame` until it returns (`frame.result`) or yields (`frame.yielded`)."""
     cap.count(0)
-    cap.dropping.frames.add(frame)
+    cap.dropping.frames.append(weakref.ref(frame))
     outer = cap.current
     cap.current, frame.running = frame, True
     cap.progress.depth += 1

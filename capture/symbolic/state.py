@@ -120,7 +120,7 @@ class Dropping:
     pending: dict[int, Any] = field(default_factory=dict)  # id of a suspended one → it
     holders: dict[int, Any] = field(default_factory=dict)  # id of one → the way on which a frame was seen to hold it
     held_before: list[Any] = field(default_factory=list)  # what objects held that this instruction has changed
-    frames: weakref.WeakSet[Any] = field(default_factory=weakref.WeakSet)  # that have run and are still referred to
+    frames: list[weakref.ref[Any]] = field(default_factory=list)  # all that have run: some are still referred to
 
 
 @dataclass(eq=False)
