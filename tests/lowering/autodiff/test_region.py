@@ -154,7 +154,7 @@ def test_one_program_serves_sizes(name):
         return run
 
     region = unknown(total, make, 2, 3)
-    for size in (2, 5, 3, 9, 1, 4):
+    for size in (2, 5, 1, 4):
         x = jnp.linspace(-1, 1, size * 3).reshape(size, 3)
         got = transform(lambda x: apply(region, x, sizes=(("n", x.shape[0]),))[0])(x)
         for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(transform(total)(x)), strict=True):
