@@ -73,7 +73,8 @@ def same(fn, captures, sizes=(4,), breaks=False, calls=8):
 
 
 @pytest.mark.parametrize(("fn", "name"), [
-    pytest.param(fn, name, marks=[pytest.mark.slow] * (fn is not either and name != "grad"), id=f"{fn.__name__}-{name}")
+    pytest.param(fn, name, marks=[pytest.mark.slow] * (name == "hessian" or fn is not either and name != "grad"),
+                 id=f"{fn.__name__}-{name}")
     for fn in (either, around, in_turn) for name in TRANSFORMS])
 def test_an_if_in_a_gradient(fn, name):
     assert same(TRANSFORMS[name](fn), 1) == 0
