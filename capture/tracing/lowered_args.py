@@ -46,7 +46,7 @@ from dynacomp.capture.values.constant import Const, is_known_literal, peek
 from dynacomp.capture.values.containers import DictV, ListV, SetV, SliceV, TupleV
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import ObjectV
-from dynacomp.capture.values.questions import is_object, is_sequence, is_value
+from dynacomp.capture.values.questions import is_object, is_sequence, is_value, type_name
 from dynacomp.capture.values.value import Value, as_python
 from dynacomp.capture.wrapping import ndarrays
 from dynacomp.capture.wrapping.builder import entries_of, items_of
@@ -73,7 +73,7 @@ class LibraryArg:
 def lower_arg(cap: Capture, value: Value) -> Any:
     argument = kind(value).argument
     if argument is None:
-        raise Break("argument", f"a {type(value).__name__.removesuffix('V').lower()} passed to a library")
+        raise Break("argument", f"an object of {type_name(value)} passed to a library")
     return argument(cap, value)
 
 

@@ -175,6 +175,7 @@ def _opened(cap: Capture, obj: Any, source: S.Source) -> Const:
 
 def _tuple(cap: Capture, obj: Any, source: S.Source) -> Value:
     cap.guards.add("is_type", source, type(obj))
+    reading(cap, source)
     items = [Lazy(x, S.Item(source, i)) for i, x in enumerate(tuple.__iter__(obj))]
     cap.guards.add("len", source, len(items))
     return TupleV(items, type(obj), real=obj, source=source)

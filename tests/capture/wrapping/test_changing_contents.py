@@ -153,3 +153,21 @@ def test_of_containers_that_change_only_what_was_asked_for_is_guarded(fn, breaks
         captured.append(dynacomp.stats()["frames_captured"])
     assert captured[-6] == captured[-1] and not dynacomp.stats()["frames_eager"]
     assert sum(dynacomp.stats()["breaks"].values()) <= breaks
+
+
+def of_any_number(scale, *arrays):
+    hidden = jnp.tanh(scale * 2)
+    return jnp.cos(hidden + sum(arrays)), len(arrays)
+
+
+def test_tuples_of_ever_other_lengths_are_read_by_python():
+    """What stands around it stays compiled; before, the function ended in plain Python."""
+    dynacomp.reset()
+    compiled, made = dynacomp.jit(of_any_number, backend="eager"), [0]
+    for n in (5, 7, 9, 6, 12, 8, 11, 10, 13, 4):
+        given = [X + i for i in range(n)]
+        found, expected = compiled(X, *given), of_any_number(X, *given)
+        np.testing.assert_allclose(found[0], expected[0], rtol=1e-6)
+        assert found[1] == expected[1]
+        made.append(dynacomp.stats()["frames_captured"])
+    assert not dynacomp.stats()["frames_eager"] and made[-1] == made[5] <= 7
