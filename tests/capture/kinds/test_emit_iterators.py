@@ -115,6 +115,7 @@ def taken(make, steps):
 @pytest.mark.parametrize("steps", [0, 1, 9])
 @pytest.mark.parametrize("name", MADE)
 def test_what_is_left_of_an_iterator_that_the_program_made(name, steps):
+    dynacomp.reset()  # all of them are one code, which a few would fill
     program = taken(MADE[name], steps)
     compiled = dynacomp.jit(program, backend="eager")
     for n in range(3):
