@@ -31,7 +31,7 @@ def test_how_it_prints(source, text):
 
 
 KINDS = {cls for cls in vars(S).values() if isinstance(cls, type) and issubclass(cls, S.Source)} - {S.Source}
-COMPUTED = {S.Dim, S.SizeOf, S.Carrier, S.Host}  # guards read what these are computed from
+COMPUTED = {S.Dim, S.SizeOf, S.Carrier, S.Host, S.At}  # guards read what these are computed from
 
 
 @pytest.mark.parametrize("cls", sorted(KINDS, key=lambda c: c.__name__), ids=lambda c: c.__name__)
