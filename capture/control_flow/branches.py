@@ -168,7 +168,7 @@ def explore(cap: Capture, frame: Frame, start: Start, stops: frozenset[int], bod
     body = body or Body.inside(cap, f"side_{start.index}", is_side=True)
     copy = copied(frame, start, stops)
     changes: dict[Value, undo_log.State] = {}
-    calls = len(cap.effects.calls)
+    calls, pending = len(cap.effects.calls), dict(cap.dropping.pending)
     outer, cap.current = cap.current, copy
     frame.running, copy.running = False, True
     cap.bodies.append(body)
@@ -178,6 +178,7 @@ def explore(cap: Capture, frame: Frame, start: Start, stops: frozenset[int], bod
     finally:
         changes.update(undo_log.take_back(body))
         said = cap.effects.take_back(calls)
+        cap.dropping.pending = pending  # a generator that only the side has is nobody's behind it
         cap.current = outer
         frame.running, copy.running = True, False
         cap.bodies.pop()

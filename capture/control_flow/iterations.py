@@ -192,37 +192,35 @@ class Iteration:
     def made(self, leaf: Leaf) -> list[Any]:
         """What the carried arrays and numbers are at the end of an iteration."""
         found: list[Any] = []
-        frame = leaf.side.frame
-        ends: list[Any] = [(name, inside, frame.locals.get(name)) for name, inside in self.locals.items()]
-        for v, held in self.held.items():
-            ends += [((v, i), inside, part) for i, (inside, part) in enumerate(zip(held, self.parts(v, leaf)))]
         self.state.changes, self.state.claimed = leaf.changes, set()
-        try:
-            for place, inside, v in ends:
-                self.note_made(place, inside, v, found)
-        except Differs:
-            self.rebuild(ends)
-            raise
+        rebuilt = [place for place, inside, v in self.ends(leaf) if self.is_rebuilt(place, inside, v, found)]
+        if rebuilt:
+            raise Again(Changed([], rebuilt=tuple(rebuilt)))
         self.claimed.append(self.state.claimed)
-        base = self.frame.stack
+        frame, base = leaf.side.frame, self.frame.stack
         if len(frame.stack) != len(base) + self.plan.asked or any(a is not b for a, b in zip(frame.stack, base)):
             raise Differs("the stack")
         return found
 
-    def rebuild(self, ends: list[tuple[Place, Any, Any]]) -> None:
-        """The next attempt carries dicts and lists that this one makes anew by what they hold. (A node that may go no
-        round leaves the one from before the loop.)"""
-        rebuilt = tuple(place for place, inside, v in ends if v is not inside and place not in self.changed.rebuilt
-                        and self.keeps_rounds and holds_table(self.cap, inside) and not self.is_like(inside, v))
-        if rebuilt:
-            raise Again(Changed([], rebuilt=rebuilt)) from None
+    def ends(self, leaf: Leaf) -> Iterator[tuple[Place, Any, Any]]:
+        """Where an iteration finds what, and what it leaves there."""
+        for name, inside in self.locals.items():
+            yield name, inside, leaf.side.frame.locals.get(name)
+        for v, held in self.held.items():
+            yield from (((v, i), inside, part) for i, (inside, part) in enumerate(zip(held, self.parts(v, leaf))))
 
-    def is_like(self, inside: Any, v: Any) -> bool:
+    def is_rebuilt(self, place: Place, inside: Any, v: Any, found: list[Any]) -> bool:
+        """Whether an iteration makes dicts and lists at a place anew, so that the next attempt carries what they hold;
+        else what it has made there is added to `found`. (A node that may go no round leaves the one from before the
+        loop.)"""
         try:
-            self.state.made(inside, v, [])
+            self.note_made(place, inside, v, found)
         except Differs:
-            return False
-        return True
+            if v is inside or place in self.changed.rebuilt or not self.keeps_rounds or not holds_table(
+                    self.cap, inside):
+                raise
+            return True
+        return False
 
     def note_made(self, place: Place, inside: Any, v: Any, found: list[Any]) -> None:
         """Adds to `found` what an iteration has made of what it has found at a place."""
