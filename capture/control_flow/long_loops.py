@@ -14,13 +14,16 @@ import inspect
 from typing import NoReturn
 
 from dynacomp.capture.base.errors import Break, Restart
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bytecode.code import Instruction
 from dynacomp.capture.bytecode.resume import goes_on_behind
 from dynacomp.capture.control_flow import growing_arrays
+from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic.lessons import Lesson
 from dynacomp.capture.symbolic.machine import Capture, Frame, Loop
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.computed import ScalarV
 from dynacomp.capture.values.constant import is_exactly
 from dynacomp.capture.values.iterators import counters
 from dynacomp.capture.values.kind import kind
@@ -43,7 +46,8 @@ def watch_loop(cap: Capture, frame: Frame, instr: Instruction) -> None:
     loop = frame.loops.get(instr.index)
     if loop is None:
         loop = frame.loops[instr.index] = Loop(
-            now.top_step, now.captured_ops, now.steps, len(cap.sizes.scope.relations), entered=(0, now.captured_ops))
+            now.top_step, now.captured_ops, now.steps, len(cap.sizes.scope.relations),
+            frozenset(cap.numbers.decisions), entered=(0, now.captured_ops))
     loop.rounds += 1
     ops = cap.progress.captured_ops - loop.ops
     items = is_over_items(frame, instr)
@@ -56,6 +60,8 @@ def watch_loop(cap: Capture, frame: Frame, instr: Instruction) -> None:
         leave(cap, loop, "rounds")
     if cap.may_break and growing_arrays.is_too_long(frame, instr, loop, expected):
         leave(cap, loop, "growing")
+    if instr.name != "FOR_ITER" and ops and len(cap.numbers.decisions) > len(loop.decisions):
+        _end_by_sizes(cap, loop)
     if instr.name != "FOR_ITER" and ops and loop.relations < len(cap.sizes.scope.relations):
         _roll(cap, (id(frame.code.code), frame.code.at[instr.argval]))  # a `while` that sizes end
     if rounds > begun and rounds >= LONG_ROUNDS and expected > LONG_OPS:
@@ -67,6 +73,15 @@ def watch_loop(cap: Capture, frame: Frame, instr: Instruction) -> None:
         if cap.bodies:
             raise Break("too_long", f"{loop.rounds} rounds of a loop in a transformed function")
         leave(cap, loop, "long_loop", f"{max(rounds, loop.rounds)} rounds and more")
+
+
+def _end_by_sizes(cap: Capture, loop: Loop) -> None:
+    """The next attempt has the ints that end a `while` as sizes, so that it may become a node."""
+    asked = of_class(S.Source, cap.numbers.decisions - loop.decisions)
+    found = [s for d in asked for s in size_values.may_become(cap, ScalarV(0, source=d))]
+    if found:
+        cap.lessons.sized.add(*found)
+        raise Restart
 
 
 def leave(cap: Capture, loop: Loop, reason: str, detail: str = "") -> NoReturn:

@@ -51,12 +51,13 @@ BACK_EDGES = frozenset({
 @dataclass
 class Loop:
     """A loop of a Frame, seen at its back edge: the outermost frame's step, the operations captured,
-    the instructions run and what was asked of sizes when it was met first, and how often since."""
+    the instructions run and what was asked of sizes and numbers when it was met first, and how often since."""
 
     step: int
     ops: int
     steps: int
     relations: int
+    decisions: frozenset[Any] = frozenset()
     rounds: int = 0
     iterator: Any = None  # what it goes over, since it was entered last
     entered: tuple[int, int] = (0, 0)  # the rounds before that, and the operations captured before that

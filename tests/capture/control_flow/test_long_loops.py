@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import dynacomp
+from tests.changing.kit import outcome, unlike
 
 
 def numbers(n):
@@ -58,3 +59,54 @@ def test_a_long_loop_becomes_a_node_and_short_ones_in_another_loop_do_not(f, lea
         np.testing.assert_allclose(compiled(jnp.ones(size)), f(jnp.ones(size)), rtol=1e-6)
     told = dynacomp.stats()
     assert least <= told["operations"] / told["frames_captured"] <= most and not told["breaks"]
+
+
+# --- `while` loops that an int ends which changes from call to call
+
+
+def counted(x, n):
+    i = 0
+    while i < n:
+        x = x * 1.1 + i
+        i += 1
+    return x, i, i == n
+
+
+def in_steps(x, n):
+    held = [0]
+    while held[0] <= n // 2:
+        if held[0] == 3:
+            x = x - 1
+        x, held[0] = x + n, held[0] + 1
+    return x, held
+
+
+def until(x, n):
+    i = 0
+    while i < n and x.sum() < 50:
+        x = x + 1
+        i += 1
+    return x, i
+
+
+def one_in_another(x, n):
+    i = 0
+    while i < n:
+        j = 0
+        while j < i:
+            x = x + j
+            j += 1
+        i += 1
+    return x
+
+
+@pytest.mark.parametrize("fn", [counted, in_steps, until, one_in_another])
+def test_an_int_that_ends_a_while_is_a_size(fn):
+    dynacomp.reset()
+    compiled, made = dynacomp.jit(fn, backend="eager"), []
+    for n in (4, 6, 3, 8, 0, 1, -2, 11, 2, 7, 30, 5):
+        wrong = unlike(outcome(fn, (jnp.arange(3.0), n)), outcome(compiled, (jnp.arange(3.0), n)))
+        assert not wrong, f"{n}: {wrong}"
+        made.append(dynacomp.stats()["frames_captured"])
+    assert made[3] == 2 and made[-1] == made[6] <= 4  # none, one, and below zero are entries of their own
+    assert not dynacomp.stats()["breaks"] and not dynacomp.stats()["frames_eager"]
