@@ -17,6 +17,7 @@ from types import CellType, CodeType
 from typing import Any
 
 from dynacomp.capture import arithmetic, builtins, calls, kinds, numbers, opcodes, reconstruct, wrapping
+from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Break, CompileError, GiveUp, Raised, Restart, Unbuildable
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.bytecode.resume import is_resume
@@ -111,21 +112,30 @@ def capture(root: Root, lessons: Lessons, key: Any = None) -> Captured | Refusal
     except Restart:
         return None
     except Break as broke:
+        _cut_off(broke)
         lessons.breaks.setdefault(cap.progress.top_step, lesson_of(cap, broke))
         return None
     except NeedsConcrete as needed:
+        _cut_off(needed)
         learn_number(cap, needed, lessons)
         return None
     except Unbuildable as alive:
         return unbuildable(cap, alive)
     except Raised as raised:
-        raised.__traceback__ = None  # frames that hold it: a cycle, with the program's objects in it
+        _cut_off(raised)
         return Refusal("raises", _exception_name(raised))
     except ours(Exception) as error:
         return refusal(error)
     finally:
         if found is None:
             cap.let_go()
+
+
+def _cut_off(error: BaseException | None) -> None:
+    """Lets go of the frames that an exception of ours went through, and those before it: they hold it, a cycle with the
+    program's objects in it, which have to die at their time. (Behind them may be one that the program handles.)"""
+    while error is not None and module_name(type(error)).partition(".")[0] == "dynacomp":
+        error.__traceback__, error.__context__, error = None, None, error.__context__
 
 
 def refusal(error: BaseException) -> Refusal:

@@ -125,7 +125,8 @@ static int finish_host(Step *s, Builder *b)
 /* An array, or several that one of NumPy's functions has returned, or what items are looked up in. */
 static bool holds_data(PyObject *x)
 {
-    return PyTuple_CheckExact(x) || PyList_CheckExact(x) || PyDict_Check(x) || (dc_numpy() && Py_IS_TYPE(x, dc_numpy()->ndarray));
+    return PyTuple_CheckExact(x) || PyList_CheckExact(x) || PyDict_Check(x) ||
+           (dc_numpy() && Py_IS_TYPE(x, dc_numpy()->ndarray));
 }
 
 /* Whether an exception of class Exception is the program's all the same: a signal handler has raised it. */

@@ -66,8 +66,8 @@ def breaking(cap: Capture, frame: Frame) -> Recipe:
     needed = live_locals(frame.code, frame.index)
     names = sorted(n for n in frame.locals if n in needed)
     saved = {n: w.save(frame.locals[n]) for n in names}
-    kept = {n for n, v in frame.locals.items() if n not in saved and is_missed(w, v)}
-    saved.update({n: w.save(frame.locals[n]) for n in sorted(kept)})
+    kept = {n for n, v in frame.locals.items() if is_missed(w, v)}  # where only one of the ways on reads it, too
+    saved.update({n: w.save(frame.locals[n]) for n in sorted(kept.difference(saved))})
     saved.update({n: w.save(frame.cells[n]) for n in late if n in frame.cells})
     cells = tuple(w.save(frame.cells[n]) for n in (*code.co_cellvars, *code.co_freevars)
                   if n in frame.cells and n not in late)

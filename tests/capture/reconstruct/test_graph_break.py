@@ -1,6 +1,7 @@
 """Graph breaks while exceptions are handled: in `except`, `finally` and the exits of `with`."""
 
 import contextlib
+import gc
 import sys
 
 import jax
@@ -259,3 +260,69 @@ def test_what_callers_handle_is_the_context_of_what_callees_raise():
 
 def test_both_parts_are_compiled():
     assert same(in_except, graphs=2)["breaks"] == {"user": 2}
+
+
+class Dying:
+    def __init__(self, log):
+        self.log = log
+
+    def __del__(self):
+        self.log.append("dies")
+
+
+def suspended(log, k):
+    log.append(k)
+    try:
+        yield k
+    finally:
+        log.append(-k)
+
+
+def read_on_one_side(x, n):
+    log = []
+    held = Dying(log)
+    if float(x.sum()) > n:
+        held.log.append("large")
+    log.append("before")
+    held = None
+    log.append("behind")
+    return x * 2, log
+
+
+def closed_on_one_side(x, n):
+    log = []
+    gen = suspended(log, 5)
+    next(gen)
+    if x.sum() > n:
+        gen.close()
+    log.append("before")
+    gen = None
+    log.append("behind")
+    return x * 2, log
+
+
+def made_on_one_side(x, n):
+    log = []
+    for i in range(4):
+        if x.sum() > i - 2:
+            gen = suspended(log, i + 1)
+            next(gen)
+            x = x + 1
+        else:
+            x = x - 1
+    log.append("before")
+    gen = None
+    return x, log
+
+
+@pytest.mark.parametrize("fn", [read_on_one_side, closed_on_one_side, made_on_one_side])
+def test_what_only_one_way_on_reads_lives_as_long_as_in_python(fn):
+    """No garbage is collected meanwhile: what a capture in vain has seen dies at its time, too."""
+    dynacomp.reset()
+    compiled = dynacomp.jit(fn, backend="eager")
+    gc.disable()
+    try:
+        for n in (100, -100, 50, -50, 100):
+            assert compiled(jnp.ones(3), n)[1] == fn(jnp.ones(3), n)[1]
+    finally:
+        gc.enable()
