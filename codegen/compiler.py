@@ -19,6 +19,7 @@ import os
 import platform
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -44,7 +45,9 @@ NATIVE_FLAGS = {"x86_64": ("-march=native", "-mprefer-vector-width=512"), "AMD64
 COMPILERS = ("g++", "clang++", "c++")  # where none is asked for, the first of these on the PATH
 LINKERS = ("mold", "lld", "gold")  # faster than the usual one: half of what the compilation of a small unit takes
 TIMEOUT = 300
+WHO = "C++ compiler"  # runs, for messages
 LOOK, GRACE = 0.1, 2.0  # seconds between looks at a run, and for one that is asked to end
+ELF = struct.Struct("<40xQ10xHH2x")  # where the sections' table lies, the size of a row, and how many there are
 _PROBE = """#include "math.h"
 extern "C" __attribute__((visibility("default"))) int dynacomp_probe(int x) {
   dynacomp::vec<float, 4> v = dynacomp::splat<float, 4>((float)x);
@@ -91,7 +94,9 @@ class Compiler:
                 run_together(commands)
                 run([*self.arguments(out, exact), *map(str, [*own, *parts, *objects])])
         if not out.is_file() or not out.stat().st_size:
-            raise CompilerError(f"C++ compiler {Path(self.command[0]).name} succeeded but wrote no file")
+            raise CompilerError(f"{WHO} {Path(self.command[0]).name} succeeded but wrote no file")
+        if is_cut_off(out):
+            raise CompilerError(f"{WHO} {Path(self.command[0]).name} succeeded but wrote a part of its file only")
 
     def objects(self, parts: Mapping[Path, str], exact: bool = False) -> None:
         """Compile each text to an object; side by side."""
@@ -105,24 +110,25 @@ class Compiler:
         return [*self.arguments(out, exact), "-c", "-xc++", str(file)]
 
 
-def run(command: list[str], timeout: float = TIMEOUT) -> str:
+def run(command: list[str], timeout: float = TIMEOUT, who: str = WHO) -> str:
     """The output of a compiler's run; CompilerError where it cannot run, fails, or hangs."""
-    return run_together([command], timeout)[0]
+    return run_together([command], timeout, who)[0]
 
 
-def run_together(commands: list[list[str]], timeout: float = TIMEOUT) -> list[str]:
+def run_together(commands: list[list[str]], timeout: float = TIMEOUT, who: str = WHO) -> list[str]:
     """The outputs of runs side by side; where one fails, or an exception of the program's ends the wait, none goes on.
 
     Each has a thread of its own, which no signal handler interrupts: between the start of a process and the note
     that it was started, an exception would leave it behind.
     """
     over, handled = threading.Event(), sys.exception()
+    one = functools.partial(_run, over, timeout, who)
     with ThreadPoolExecutor(max(1, min(len(commands), os.cpu_count() or 1))) as pool:
         try:
             try:
-                outputs: Iterator[str] = pool.map(functools.partial(_run, over, timeout), commands)
+                outputs: Iterator[str] = pool.map(one, commands)
             except ours(RuntimeError):  # the interpreter is at its end (`atexit`): no thread starts any more
-                outputs = map(functools.partial(_run, over, timeout), commands)
+                outputs = map(one, commands)
             return list(outputs)
         except BaseException as error:
             over.set()
@@ -131,13 +137,13 @@ def run_together(commands: list[list[str]], timeout: float = TIMEOUT) -> list[st
             raise
 
 
-def _run(over: threading.Event, timeout: float, command: list[str]) -> str:
-    name = Path(command[0]).name
+def _run(over: threading.Event, timeout: float, who: str, command: list[str]) -> str:
+    told = f"{who} {Path(command[0]).name}"
     try:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    text=True, errors="replace", process_group=0)
     except ours(OSError) as error:
-        raise CompilerError(f"C++ compiler {command[0]} cannot run: {error.strerror}") from None
+        raise CompilerError(f"{who} {command[0]} cannot run: {error.strerror}") from None
     until = time.monotonic() + timeout
     with process:
         while True:
@@ -147,9 +153,9 @@ def _run(over: threading.Event, timeout: float, command: list[str]) -> str:
             except subprocess.TimeoutExpired:
                 if over.is_set() or time.monotonic() > until:
                     _end(process)
-                    raise CompilerError(f"C++ compiler {name} gave no result within {timeout:.0f} s") from None
+                    raise CompilerError(f"{told} gave no result within {timeout:.0f} s") from None
     if process.returncode:
-        raise CompilerError(f"C++ compiler {name} {_how(process.returncode)}: {_first_error(errors)}")
+        raise CompilerError(f"{told} {_how(process.returncode)}: {_first_error(errors)}")
     return out
 
 
@@ -168,7 +174,8 @@ def _how(status: int) -> str:
 
 
 def _first_error(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    shown = "".join(c if c.isprintable() or c == "\n" else " " for c in text)
+    lines = [line.strip() for line in shown.split("\n") if line.strip()]
     errors = [line for line in lines if "error" in line.lower()]
     return (errors or lines or ["it printed nothing"])[0][:300]
 
@@ -228,10 +235,24 @@ def _check(compiler: Compiler) -> None:
         out = folder / "probe.so"
         compiler.build(_PROBE, out)
         probe = f"import ctypes; print(ctypes.CDLL({str(out)!r}).dynacomp_probe(1))"
-        answer = run([sys.executable, "-S", "-E", "-c", probe], timeout=60).strip()
+        name = Path(compiler.command[0]).name
+        try:
+            answer = run([sys.executable, "-S", "-E", "-c", probe], 60, "its test in").strip()
+        except CompilerError as error:
+            raise CompilerError(f"C++ compiler {name} makes code that does not run: {error}") from None
         if answer != "43":
-            raise CompilerError(f"C++ compiler {Path(compiler.command[0]).name} makes wrong code: its test "
-                                f"gave {answer!r} instead of 43")
+            raise CompilerError(f"C++ compiler {name} makes wrong code: its test gave {answer!r} instead of 43")
+
+
+def is_cut_off(library: Path) -> bool:
+    """Whether a library for Linux is shorter than its own header says: to load it would end the process. (The table of
+    its sections, which the header tells of, is the last thing in it.)"""
+    with library.open("rb") as file:
+        header = file.read(ELF.size)
+    if len(header) < ELF.size or header[:6] != b"\x7fELF\2\1":  # of 64 bits, little-endian
+        return False
+    sections, size, count = ELF.unpack(header)
+    return sections + size * count > library.stat().st_size
 
 
 def open_library(path: Path, entries: tuple[str, ...] = ()) -> ctypes.CDLL:

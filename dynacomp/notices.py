@@ -23,6 +23,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dynacomp.capture.base.interrupts import suppressing
 from dynacomp.capture.base.locks import ForkedLock
 from dynacomp.options import HELP, TOPICS, log_help, log_topics
 
@@ -66,7 +67,8 @@ def tell(kind: str, file: str, line: int, reason: str, *, hint: str = "", id: st
         if notice.site in _told:
             return False
         _told[notice.site] = notice
-    LOGGER.warning("%s", notice)
+    with suppressing(Exception):  # a handler of the program's fails, or stderr is closed: the call must not
+        LOGGER.warning("%s", notice)
     return True
 
 
@@ -86,7 +88,9 @@ def log(topic: str, text: str | Callable[[], str]) -> None:
     """Print `text`, or what it returns, where `DYNACOMP_LOG` names `topic`; else cost nothing."""
     logger = _topic_loggers[topic]
     if logger.isEnabledFor(logging.INFO):
-        logger.info("%s", text if isinstance(text, str) else text())
+        said = text if isinstance(text, str) else text()
+        with suppressing(Exception):
+            logger.info("%s", said)
 
 
 def logs(topic: str) -> bool:

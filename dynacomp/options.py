@@ -22,6 +22,7 @@ from __future__ import annotations
 import difflib
 import os
 import shlex
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -98,11 +99,11 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "measure": (lambda v: isinstance(v, bool), "True or False"),
     "recall": (lambda v: isinstance(v, bool), "True or False"),
     "verify": (lambda v: isinstance(v, bool), "True or False"),
-    "cache_dir": (lambda v: isinstance(v, Path), "a folder"),
+    "cache_dir": (lambda v: isinstance(v, Path) and "\0" not in str(v), "a folder"),
     "cxx": (lambda v: isinstance(v, tuple) and all(isinstance(w, str) for w in v), "a command"),
 }
 _PARSE: dict[str, Callable[[Any], Any]] = {
-    "cache_dir": lambda v: Path(v).expanduser() if isinstance(v, (str, os.PathLike)) else v,
+    "cache_dir": lambda v: _at_home(v) if isinstance(v, (str, os.PathLike)) else v,
     "cxx": lambda v: tuple(shlex.split(v)) if isinstance(v, str) else tuple(v) if isinstance(v, list) else v,
 }
 _OWN_ARGUMENTS = ("backend", "dynamic", "fullgraph")
@@ -167,11 +168,20 @@ def checked(options: Options) -> Options:
 
 
 def default_cache_dir(environ: Mapping[str, str]) -> Path:
-    """`$DYNACOMP_CACHE_DIR`, or `dynacomp` in the user's cache folder (not created here)."""
+    """`$DYNACOMP_CACHE_DIR`, or `dynacomp` in the user's cache folder (not created here), or in the temporary one
+    where the user has none: containers run under users that nobody knows."""
     if own := environ.get("DYNACOMP_CACHE_DIR"):
-        return Path(own).expanduser()
-    base = environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "dynacomp"
+        return _at_home(own)
+    base = Path(environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache"))
+    return base / "dynacomp" if base.is_absolute() else Path(tempfile.gettempdir(), f"dynacomp-{os.getuid()}")
+
+
+def _at_home(path: str | os.PathLike[str]) -> Path:
+    """The path with its `~` as the folder that it stands for."""
+    found = os.path.expanduser(path)
+    if found.startswith("~") and found == os.fspath(path):
+        raise ValueError(f"cache folder {found!r}: no home folder of that user is known")
+    return Path(found)
 
 
 def log_topics(environ: Mapping[str, str] = os.environ) -> frozenset[str]:

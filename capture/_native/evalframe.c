@@ -51,6 +51,16 @@ PyObject *dc_call_paused(PyObject *callable, PyObject *const *args, size_t nargs
 
 /* ---- asking Python ---- */
 
+/* Whether ours had too little of Python's stack left to answer; the call is a plain one, which needs less of it. */
+static bool too_deep_to_ask(void)
+{
+    bool deep = PyErr_ExceptionMatches(PyExc_RecursionError);
+    if (deep) {
+        PyErr_Clear();
+    }
+    return deep;
+}
+
 static PyObject *ask(PyObject *on_miss, const Call *call, PyCodeObject *code)
 {
     PyObject *locals = PyTuple_New(call->nlocals);
@@ -140,17 +150,20 @@ __attribute__((noinline)) Answer dc_resolve(const Call *call, CodeState *state, 
     Py_INCREF(on_miss);
     PyObject *answer = ask(on_miss, call, code);
     Py_DECREF(on_miss);
-    Answer verdict = answer ? judge(answer, call, code, &run) : failed();
+    Answer verdict = answer              ? judge(answer, call, code, &run)
+                     : too_deep_to_ask() ? (Answer){RUN_PLAIN_ACTIVE, NULL, NULL, NULL}
+                                         : failed();
     Py_XDECREF(answer);
     return verdict;
 }
 
 /* ---- frames ---- */
 
+/* Whether the hook looks at the code: asked once; not now, where the stack is too deep. -1: an exception. */
 static int ask_filter(CodeState *state, PyCodeObject *code)
 {
     if ((state->flags & CODE_ASKED) || dc_filter == NULL) {
-        return 0;
+        return !(state->flags & CODE_SKIP);
     }
     PyObject *filter = Py_NewRef(dc_filter);
     PyObject *args[] = {(PyObject *)code};
@@ -159,10 +172,10 @@ static int ask_filter(CodeState *state, PyCodeObject *code)
     int wanted = answer ? PyObject_IsTrue(answer) : -1;
     Py_XDECREF(answer);
     if (wanted < 0) {
-        return -1;
+        return too_deep_to_ask() ? 0 : -1;
     }
     state->flags |= CODE_ASKED | (wanted ? 0 : CODE_SKIP);
-    return 0;
+    return wanted;
 }
 
 static PyObject *run_plain(PyThreadState *tstate, struct _PyInterpreterFrame *frame)
@@ -228,12 +241,12 @@ static PyObject *run_active(PyThreadState *tstate, struct _PyInterpreterFrame *f
         state->rest--;
         return dc_eval_underneath(tstate, frame, 0);
     }
-    if ((!state && !(state = dc_code_state_make(view.code))) || ask_filter(state, view.code) < 0) {
+    int wanted = !state && !(state = dc_code_state_make(view.code)) ? -1 : ask_filter(state, view.code);
+    if (wanted < 0) {
         dc_frame_dispose(tstate, frame);
         return NULL;
     }
-    return state->flags & CODE_SKIP ? dc_eval_underneath(tstate, frame, 0)
-                                    : run_frame(tstate, frame, &view, state);
+    return wanted ? run_frame(tstate, frame, &view, state) : dc_eval_underneath(tstate, frame, 0);
 }
 
 /* Tells the thread's watcher of a function that starts. An answer that is false means: no more of this code. */

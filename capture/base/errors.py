@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 
@@ -31,10 +32,21 @@ class Raised(Exception):
 
     def __init__(self, value: Any, fresh: bool = True, traced: bool = False) -> None:
         error = vars(value).get("value")
-        if isinstance(error, Break):  # what C code has called refuses to be: no exception of the program
+        if isinstance(error, Break) or had_no_room(error):  # C code has called what refuses: not the program's
             raise error
         super().__init__(value)
         self.value, self.fresh, self.traced = value, fresh, traced
+
+
+def had_no_room(error: Any) -> bool:
+    """Whether Python's recursion limit ended a call that capture made where less than half of the stack was left: its
+    own frames may be those that were too many."""
+    if not isinstance(error, RecursionError) or error.__traceback__ is None:
+        return False
+    depth, frame = 0, sys._getframe().f_back
+    while frame is not None:
+        depth, frame = depth + 1, frame.f_back
+    return depth > sys.getrecursionlimit() // 2
 
 
 class Restart(Exception):

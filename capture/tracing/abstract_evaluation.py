@@ -24,7 +24,7 @@ from jax._src.debugging import debug_effect
 from jax._src.interpreters import mlir
 from jax.extend.core import primitives
 
-from dynacomp.capture.base.errors import Break, GiveUp, NeverCalled, Raised, Restart
+from dynacomp.capture.base.errors import Break, GiveUp, NeverCalled, Raised, Restart, had_no_room
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.of_class import of_class
@@ -127,6 +127,8 @@ def evaluated_anew(cap: Capture, fn: Any, lowered: Any, since: int) -> tuple[Out
         return abstract(cap, fn, lowered[0], lowered[1], since), lowered
     except Failed as failed:
         error = failed.args[0]
+    if had_no_room(error):
+        raise error
     if len(cap.sizes.scope.relations) > decided:  # sizes that were found equal half-way are one size from the start now
         with contextlib.suppress(Failed):
             return abstract(cap, fn, lowered[0], lowered[1], since), lowered

@@ -71,9 +71,13 @@ def key_of(code: CodeType, options: Options) -> str | None:
 
 @functools.cache
 def origin() -> str:
-    """Our own code, Python, the libraries that everything rests on, and this machine's devices."""
-    own = [(f.name, s.st_size, s.st_mtime_ns) for room in ROOMS for f in sorted(room.rglob("*"))
-           if f.suffix in (".py", ".so", ".h", ".c") and (s := f.stat())]
+    """Our own code, Python, the libraries that everything rests on, and this machine's devices. Unportable where our
+    own files cannot be looked at now (too many files are open, say)."""
+    try:
+        own = [(f.name, s.st_size, s.st_mtime_ns) for room in ROOMS for f in sorted(room.rglob("*"))
+               if f.suffix in (".py", ".so", ".h", ".c") and (s := f.stat())]
+    except ours(OSError) as error:
+        raise Unportable(f"its own files cannot be read: {error.strerror}") from None
     return records.digest(repr(own), sys.version, repr(sys.flags), jax.__version__, np.__version__,
                           repr(jax.local_devices()), jax.default_backend())
 

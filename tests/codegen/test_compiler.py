@@ -3,9 +3,11 @@
 import signal
 import stat
 import subprocess
+from pathlib import Path
 
 import pytest
 
+from dynacomp.capture import _native
 from dynacomp.codegen import compiler
 from dynacomp.codegen.cpp import backend
 
@@ -67,6 +69,23 @@ def test_makes_wrong_code(tmp_path):
     code = 'extern \\"C\\" int dynacomp_probe(int x) { return x; }'
     body = LIAR.format(f'echo "{code}" | g++ -shared -fPIC -xc++ - -o "$2"')
     assert "makes wrong code" in reason(script(tmp_path, body))
+
+
+def test_makes_what_does_not_load(tmp_path):
+    body = LIAR.format('case "$2" in *.so) head -c 9999 /dev/zero > "$2";; esac')
+    assert "cxx makes code that does not run: its test in python failed" in reason(script(tmp_path, body))
+
+
+def test_writes_a_part_of_its_file(tmp_path):
+    """To load it would end the process."""
+    whole = Path(_native.__file__)
+    body = LIAR.format(f'head -c 9999 {whole} > "$2"')
+    assert "wrote a part of its file only" in reason(script(tmp_path, body))
+    assert not compiler.is_cut_off(whole)
+
+
+def test_what_it_says_is_fit_for_a_terminal(tmp_path):
+    assert "error:  [31mred" in reason(script(tmp_path, r"printf 'error: \033[31mred\n' >&2; exit 1"))
 
 
 def test_hangs(tmp_path, monkeypatch):

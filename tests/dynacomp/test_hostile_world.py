@@ -245,6 +245,29 @@ def test_recursion():
     assert jit(down)(3, X)[0] == 3
 
 
+def test_a_first_call_near_the_recursion_limit():
+    """Capture's frames may be too many there: the call is a plain one, and a later one is captured whole."""
+    def down(n):
+        return compiled(X) if n == 0 else down(n - 1)
+
+    def room():
+        frame, depth = sys._getframe(), 0
+        while frame:
+            frame, depth = frame.f_back, depth + 1
+        return sys.getrecursionlimit() - depth
+
+    for left in (60, 90):
+        compiled = jit(eval("lambda a: [jnp.sin(a).sum() + k for k in range(2)]"))
+        dynacomp.reset()
+        for _ in range(2):
+            assert down(room() - left)[1] == jnp.sin(X).sum() + 1
+        stats = dynacomp.stats()
+        assert set(stats["frames_eager"]) <= {"depth"} and not stats["breaks"]
+        assert compiled(X)[1] == jnp.sin(X).sum() + 1
+        stats = dynacomp.stats()
+        assert (stats["frames_captured"], stats["breaks"]) == (1, {})
+
+
 def test_eight_threads_compile_and_call_the_same_and_other_functions():
     dynacomp.reset()
     shared = jit(lambda a: jnp.abs(a) * 2 + a.sum())

@@ -119,3 +119,19 @@ def test_the_logger_can_be_silenced_like_any_other(caplog):
     with caplog.at_level(logging.ERROR, logger="dynacomp"):
         assert notices.tell("fallback", "a.py", 9, "why")
     assert not caplog.records
+
+
+def test_a_handler_of_the_program_that_fails_does_not_fail_the_call(monkeypatch):
+    class Failing(logging.Handler):
+        def emit(self, record):
+            raise RuntimeError
+
+    dynacomp.reset()
+    failing, compiled = Failing(), dynacomp.jit(lambda x: (x + 1, print(end="")), backend="eager")
+    notices.LOGGER.addHandler(failing)
+    try:
+        assert [float(compiled(jnp.ones(2))[0][0]) for _ in range(3)] == [2, 2, 2]
+    finally:
+        notices.LOGGER.removeHandler(failing)
+    stats = dynacomp.stats()
+    assert (stats["breaks"], stats["frames_eager"]) == ({"effect": 1}, {}) and stats["cache_hits"]

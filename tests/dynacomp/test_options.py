@@ -1,5 +1,7 @@
 """dynacomp.options: defaults, precedence, and messages for what is wrong."""
 
+import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -48,6 +50,7 @@ def test_options_win_over_the_mode_and_the_mode_over_the_environment():
     ({"options": {"threads": True}}, "at least 1"),
     ({"options": {"backend": "cpp"}}, "an argument of dynacomp.jit"),
     ({"options": {"cache_dir": 3}}, "a folder"),
+    ({"options": {"cache_dir": "/tmp/a\0b"}}, "a folder"),
     ({"options": {"cxx": 3}}, "a command"),
     ({"backend": None}, "list_backends"),
     ({"dynamic": 1}, "True, False or None"),
@@ -81,3 +84,12 @@ def test_every_mode_resolves_to_a_hashable_value(mode):
     options = resolve(mode=mode, environ={})
     assert hash(options) == hash(resolve(mode=mode, environ={}))
     assert checked(options) is options and isinstance(options, Options)
+
+
+def test_home_folders_of_nobody(monkeypatch):
+    with pytest.raises(ValueError, match="cache folder '~nobody there/c'"):
+        resolve(options={"cache_dir": "~nobody there/c"})
+    with pytest.raises(ValueError, match="cache folder '~nobody there/c'"):
+        default_cache_dir({"DYNACOMP_CACHE_DIR": "~nobody there/c"})
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)  # as where neither HOME nor the system knows one
+    assert default_cache_dir({}) == Path(tempfile.gettempdir()) / f"dynacomp-{os.getuid()}"

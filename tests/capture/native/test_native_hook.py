@@ -118,6 +118,24 @@ def test_errors_of_the_callbacks_reach_the_caller():
             double(1)
 
 
+def test_what_the_recursion_limit_ends_is_asked_again():
+    """Neither the filter nor the callback had room; the program had."""
+    seen = []
+
+    def too_deep(*args):
+        seen.append(len(args))
+        raise RecursionError
+
+    with active(too_deep, lambda code: True):
+        assert caller(1) == 3
+    with active(too_deep, too_deep):
+        assert (lambda x: x + double(x))(1) == 3  # `double` has been asked for
+        assert (lambda x: x + 1)(1) == 2
+    assert seen.count(3) >= 2 and seen.count(1) == 2
+    with active(lambda fn, *args: fn is not caller or 1 / 0), pytest.raises(ZeroDivisionError):
+        caller(1)
+
+
 def test_the_filter_is_asked_once_per_code():
     asked = []
 

@@ -758,3 +758,14 @@ def test_conditions_that_only_raise_are_trusted_in_every_process():
             assert str(raised.value) == str(plain.value)
         same(compiled(X * X), of_a_condition(X * X))
         assert dynacomp.stats()["frames_captured"] == 0 and sum(dynacomp.stats()["checks_failed"].values()) == 2
+
+
+def test_where_our_own_files_cannot_be_read_nothing_is_recalled(monkeypatch):
+    def fails(self):
+        raise OSError(24, "Too many open files")
+
+    warm.origin.cache_clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(type(warm.OURS), "stat", fails)
+        assert warm.key_of(of_library.__code__, resolve()) is None
+    assert warm.key_of(of_library.__code__, resolve()) is not None
