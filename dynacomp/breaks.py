@@ -27,6 +27,7 @@ REASONS: dict[str, Reason] = {
                      "jax_debug_nans, jax_debug_infs, jax_disable_jit and jax_no_execution do that"),
     "deleted": Reason("an array that was donated or deleted"),
     "depth": Reason("calls nested too deeply to inline"),
+    "donation": Reason("a call that may delete what it is given, where that must happen in Python"),
     "died": Reason("an object that the entry's guards look at died while it was compiled", "keep it alive"),
     "effect": Reason("a side effect that must happen in Python", "move it out of the code that must be fast"),
     "effect_in_body": Reason("a side effect inside a transformed function", "return the value instead"),

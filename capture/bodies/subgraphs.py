@@ -67,6 +67,7 @@ class Body:
     counted: dict[Node, Counted] = field(default_factory=dict)  # the Python numbers that it has computed and returns
     stands: dict[int, Any] = field(default_factory=dict)  # the arrays for Nodes around it, by id
     assumes: bool = False  # what is checked outside of it holds for the arrays of one call (see `hoisting`)
+    donated: dict[Node, Any] | None = None  # the arrays that each round of a loop deletes; None: it may not
     stand_ins: dict[Value, Value] = field(default_factory=dict)  # for dicts that each round makes anew (see `rebuilt`)
     undecided: Node | None = None  # two floats met in it, and Python did not know which one this condition chooses
 
@@ -81,6 +82,8 @@ class Body:
 
 def localise(cap: Capture, node: Node) -> Node:
     """`node` as the body at hand sees it: itself, or the placeholder that carries it inside."""
+    if node in cap.effects.donated:
+        raise Break("deleted", "an array that was donated")
     if node in cap.graph.homes and cap.graph.homes[node] not in place_of(cap):
         raise Break("effect_in_body", "an array that has left the transformed function which computed it")
     for level in range(cap.graph.owner.get(node, 0), len(cap.bodies)):

@@ -23,7 +23,7 @@ from dynacomp.capture.base.identity_table import IdentityTable
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.rows import fits
 from dynacomp.capture.bytecode.suspensions import SUSPENDS
-from dynacomp.capture.calls import jitted
+from dynacomp.capture.calls import donations, jitted
 from dynacomp.capture.calls.entering import enter
 from dynacomp.capture.calls.signatures import bind
 from dynacomp.capture.kinds.attrs import CONST_METHODS, intercepts
@@ -315,6 +315,7 @@ _call_object.__name__ = _call_object.__qualname__ = "call"
 
 
 def _library(cap: Capture, fn: LibraryV, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    donations.refuse(cap, fn.real, args, kwargs)
     return library_call(cap, _call_object, [fn, *args], kwargs, name=getattr(fn.make, "__name__", None))
 
 
@@ -333,7 +334,8 @@ def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value])
     if is_open(fn):
         anew = made_anew.by_structure(cap, fn)
         if anew is not None:
-            return jitted.called(cap, peek(fn), anew, args, kwargs)
+            return donations.called(cap, peek(fn), args, kwargs,
+                                    lambda: jitted.called(cap, peek(fn), anew, args, kwargs))
         if library_reads.hosted_by_content(cap, fn):
             fn = Const(peek(fn))
     return _by_rule(cap, fn, args, kwargs) or _by_class(cap, fn, args, kwargs)
@@ -388,7 +390,8 @@ def _by_class(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Valu
         return OPERATIONS.instantiate(cap, obj, args, kwargs)
     inner = jitted.inside(cap, fn)
     if inner is not None:
-        return jitted.called(cap, obj, inner, args, kwargs)
+        return donations.called(cap, obj, args, kwargs, lambda: jitted.called(cap, obj, inner, args, kwargs))
+    donations.refuse(cap, obj, args, kwargs)
     if is_library(obj):
         return library_call(cap, obj, args, kwargs)
     if isinstance(obj, C_FUNCTIONS):

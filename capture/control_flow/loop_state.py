@@ -150,7 +150,7 @@ class State:
 
     def array_after(self, inside: ArrayV, results: dict[int, Any]) -> Any:
         made = results[id(inside)]
-        if inside.origin is not None:
+        if inside.origin is not None and inside.node not in self.cap.effects.donated:
             made.origin = results[id(inside.origin)]
             made.origin.low, made.origin.high = 0, len(self.cap.graph.candidates)
         return made

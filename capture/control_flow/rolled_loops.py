@@ -40,6 +40,7 @@ from dynacomp.capture.kinds.grown_lists import rows_aval
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.side_effects import mutating
+from dynacomp.capture.tracing.donors import give_up_first
 from dynacomp.capture.tracing.trace_call import emit_node
 from dynacomp.capture.values.computed import ArrayV, NumberV
 from dynacomp.capture.values.constant import Const, is_exactly
@@ -163,6 +164,7 @@ class For(Iteration):
         plan = Plan(names, Start(header + 1, go_on), frozenset({header}), frame.stops, 0)
         super().__init__(cap, frame, plan, changed, "loop_body")
         self.count = self.state.place(aval_of(0), "round")
+        self.body.donated = {}
 
     def found(self, first: Value, step: int, item: NumberV) -> None:
         """Notes what a count gives in each round, and between which numbers all of that lies."""
@@ -220,6 +222,8 @@ class For(Iteration):
         length = self.rounds
         avals = tuple(slot.aval for slot in slots) + tuple(rows_aval(length, slot) for slot in rows)
         initial = tuple(cap.node_argument(c.initial) for c in self.state.carried)
+        give_up_first(cap, self.body, [(c.initial, c.inside) for c in self.state.carried],
+                      closure.graph.nodes[-1].args[0])
         tables = tuple(zip(*((localise(cap, table), kind) for kind, table in self.numbers.tables())))
         plain = fori_of_length if is_symbolic(length) else jax.lax.fori_loop
         loop = rows_of_length if rows or tables else plain

@@ -36,7 +36,7 @@ from dynacomp.capture.reconstruct.checks import Checks
 from dynacomp.capture.reconstruct.emit import INPUTS, OUTPUTS, Emitter, load_elements, load_keys, load_parts, load_table
 from dynacomp.capture.reconstruct.emit_sources import load_globals, load_source
 from dynacomp.capture.reconstruct.unchanged import changed_keys, effects, unmoved
-from dynacomp.capture.symbolic.effects import Effect, Effects, Globals, Phase, Real
+from dynacomp.capture.symbolic.effects import Effect, Effects, Globals, Made, Phase, Real
 from dynacomp.capture.symbolic.generator_finalization import check_none_lost
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import leaving
@@ -345,12 +345,14 @@ class Writer:
         act = partial(self.act, effect.act, *map(self._operand, effect.operands))
         (self.e.late if effect.phase is Phase.LAST else self.replays).append(act)
 
-    def _operand(self, operand: Value | Real | Globals) -> Callable[[], None]:
+    def _operand(self, operand: Value | Real | Globals | Made) -> Callable[[], None]:
         """What loads an operand when the effect is replayed."""
         if isinstance(operand, Real):
             return partial(self.e.const, operand.obj)
         if isinstance(operand, Globals):
             return partial(load_globals, self.e, operand.table)
+        if isinstance(operand, Made):
+            return lambda: self.e.tuple([v for v in operand.arrays if v.node in self.e.outputs])
         return partial(self.e.op, "LOAD_FAST", self.save(operand))
 
     def act(self, fn: Any, *args: Callable[[], None]) -> None:

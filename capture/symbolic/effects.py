@@ -49,12 +49,19 @@ class Globals:
 
 
 @dataclass(frozen=True, eq=False)
+class Made:
+    """An operand: those of these arrays of the Graph that Python gets, a tuple. The others are not computed for it."""
+
+    arrays: tuple[ArrayV, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Effect:
     """One row: in its phase, `act` is called with the operands; Values among them are made before any effect."""
 
     phase: Phase
     act: Callable[..., Any]
-    operands: tuple[Value | Real | Globals, ...]
+    operands: tuple[Value | Real | Globals | Made, ...]
     heard: bool = False  # somebody notices how often it happens
 
 
@@ -71,6 +78,7 @@ class Effects:
     watches: list[Any] = field(default_factory=list)  # stretches of code whose changes are noted, see `undo_log.Watch`
     jitted: int = 0  # how many calls of `jax.jit(f)` are being entered, one in the other
     warned: dict[int, set[Any]] | None = None  # what modules have warned of, once known: see `warning_rows`
+    donated: dict[Any, ArrayV] = field(default_factory=dict)  # Node → an array that a call has deleted
     said: set[Any] = field(default_factory=set)  # the places in bodies where a warning was given
 
     def __bool__(self) -> bool:

@@ -41,6 +41,7 @@ from dynacomp.capture.symbolic.libraries import is_library, label
 from dynacomp.capture.symbolic.machine import Capture, StopAtBreak
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.tracing import alike_calls
+from dynacomp.capture.tracing.donors import refuse_inside
 from dynacomp.capture.tracing.endless_loops import may_not_end
 from dynacomp.capture.tracing.failures import (
     Failed,
@@ -188,7 +189,7 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: 
     if cap.graph.checks and endless:
         cap.ask_at_once()
     cap.libraries.placed = cap.libraries.placed or elsewhere
-    calls = calls_back(seen.jaxpr.jaxpr)
+    calls, donates = calls_back(seen.jaxpr.jaxpr), refuse_inside(cap, seen.jaxpr.jaxpr)
     _refuse_trace(fn, (args, kwargs), seen, calls)
     avals, deep = iter(seen.jaxpr.out_avals), iter(depends(seen.jaxpr.jaxpr))
     reached = [_is_array(x) and next(deep) for x in seen.leaves]
@@ -204,7 +205,7 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: 
         return Outcome(seen.made, seen.tree, leaves, seen.origins, calls=calls, whole=False)
     _order_keys(seen.made, result)
     back = handed_back(seen.made, result, seen.handed)
-    alone = not (seen.jaxpr.effects or tells or endless or elsewhere or back or seen.passes)
+    alone = not (seen.jaxpr.effects or tells or endless or elsewhere or back or seen.passes or donates)
     return Outcome(result, seen.tree, leaves, seen.origins, tells, calls, same=back, alone=alone)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jax._src import api_util, core, linear_util
-from jax._src.interpreters.partial_eval import trace_to_jaxpr_dynamic
+from jax._src.interpreters.partial_eval import dce_jaxpr, trace_to_jaxpr_dynamic
 from jax.extend.core import ClosedJaxpr
 
 
@@ -16,3 +16,14 @@ def jaxpr_of(fn: Callable[..., list[Any]], structs: Sequence[Any]) -> ClosedJaxp
     wrapped = linear_util.wrap_init(fn, debug_info=api_util.debug_info("make_jaxpr", fn, tuple(structs), {}))
     jaxpr, _, consts = trace_to_jaxpr_dynamic(wrapped, [core.shaped_abstractify(s) for s in structs])
     return ClosedJaxpr(jaxpr, consts)
+
+
+def used_inputs(jaxpr: ClosedJaxpr) -> list[bool]:
+    """Of which of its inputs the results and effects depend: those that JAX gives to what it compiles."""
+    return list(dce_jaxpr(jaxpr.jaxpr, [True] * len(jaxpr.jaxpr.outvars))[1])
+
+
+def purpose(trace: Any) -> str | None:
+    """What JAX makes a jaxpr for: "scan", "checkpoint / remat"; None of a trace that makes none."""
+    frame: Any = getattr(trace, "frame", None)
+    return None if frame is None else frame.debug_info.traced_for  # type: ignore[no-any-return]

@@ -276,7 +276,7 @@ def _array(cap: Capture, obj: Any, source: S.Source) -> Value:
     known = cap.known.arrays.get((id(obj), source))
     if known is not None:  # one that was looked at before, in a dict that was passed as a whole
         return known
-    if obj.is_deleted():
+    if obj.is_deleted() or any(v.real is obj for v in cap.effects.donated.values()):
         raise Break("deleted", "an array that was donated or deleted")
     dims = symbolic_dims(cap, obj, source)
     guard_shape = tuple(d if isinstance(d, int) else None for d in dims)
@@ -399,6 +399,12 @@ JITTED: type = type(jax.jit(lambda: None))
 CUSTOM = (jax.custom_vjp, jax.custom_jvp)  # functions with rules, which a program may make anew in each call
 TRACED = (Jaxpr, ClosedJaxpr, _HashableCallableShim)  # what pullbacks and linearized functions keep
 RECORDS = (OpaqueTraceState,)  # objects of JAX that are made anew all the time: known by their content
+
+
+def donates(obj: Any) -> bool:
+    """Whether that is a jitted function which deletes what it is given."""
+    info: Any = obj._jit_info if type(obj) is JITTED else None  # type: ignore[attr-defined]
+    return info is not None and bool(info.donate_argnums or info.donate_argnames)
 
 
 def _is_library_leaf(obj: Any) -> bool:
