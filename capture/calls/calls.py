@@ -437,7 +437,8 @@ def _real_function(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str,
         opened = open_callable(cap, fn)
         if opened is not None:
             return call(cap, opened, args, kwargs)
-        if fn.value.__name__ == "__new__" and args and holds(args[0], type) and not is_library(args[0].value):
+        if fn.value.__name__ == "__new__" and args and holds(args[0], type) and (
+                not is_library(args[0].value) or is_made(cap, args[0].value)):
             return OPERATIONS.new_of_library(cap, args[0].value, fn.value)
         return library_call(cap, fn.value, args, kwargs)
     on_data = fn.value.__module__ in PURE_ON_DATA and fn.value.__name__ not in OUTSIDE

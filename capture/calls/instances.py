@@ -82,7 +82,7 @@ def _is_plain_class(cap: Capture, cls: type) -> bool:
     if builtin != [object] and payload_base(cls) is None:
         return False
     return not is_pure_module(module_name(cls)) or _has_user_init(cls) or is_made(cap, cls) or (
-        equinox_modules.is_module(cls))
+        equinox_modules.is_module(cap, cls))
 
 
 def _has_user_init(cls: type) -> bool:
@@ -94,7 +94,7 @@ def _by_protocol(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, V
     _, meta_call = class_attrs.resolve(cap, type(cls), "__call__")
     if isinstance(meta_call, types.FunctionType) and not is_pure_module(module_of(meta_call)):
         return cap.call(Const(meta_call), [Const(cls), *args], kwargs)
-    if equinox_modules.is_module(cls):
+    if equinox_modules.is_module(cap, cls):
         return equinox_modules.finish(cap, type_call(cap, cls, args, kwargs))
     if isinstance(meta_call, types.FunctionType):
         raise Break("call", f"class {module_name(cls)}.{cls.__qualname__}, whose metaclass is a library's")
@@ -138,7 +138,7 @@ def type_call(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Valu
 def new_of_library(cap: Capture, cls: type, new: types.FunctionType) -> Value:
     """A library's `__new__` makes a bare instance, whoever calls it. Some make the program's class known to JAX as
     well, the first time (Distrax): that is done here and now, for then the machine too has to know it as a tree."""
-    if equinox_modules.is_module(cls):
+    if equinox_modules.is_module(cap, cls):
         return equinox_modules.begin(cls)
     made = object_new(cap, Const(cls))
     if any(name.startswith("register_") for name in new.__code__.co_names) and all_leaves([object.__new__(cls)]):

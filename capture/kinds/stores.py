@@ -129,9 +129,9 @@ def _takes_notes(cap: Capture, target: ArrayV, name: str) -> bool:
 def _set_object(cap: Capture, target: ObjectV, name: str, value: Value) -> None:
     owner, raw = resolve(cap, target.cls, "__setattr__")
     if is_hook(raw):
-        if is_librarys(raw) and target.real is not None and not may_be_filled(target):
+        if is_librarys(raw) and target.real is not None and not may_be_filled(cap, target):
             raise Break("store", f"{target.cls.__qualname__} forbids or intercepts stores ({name!r})")
-        if not (is_librarys(raw) and is_module(target.cls)):
+        if not (is_librarys(raw) and is_module(cap, target.cls)):
             cap.call(bind(cap, raw, target, owner, "__setattr__"), [Const(name), value])
             return
         refuse_store(target, name, value)

@@ -18,6 +18,7 @@ from dynacomp.capture.base.classes import module_name, mro
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.tracing.failures import is_made
 from dynacomp.capture.values.callables import MethodV
 from dynacomp.capture.values.constant import is_const
 from dynacomp.capture.values.objects import ObjectV
@@ -28,9 +29,9 @@ from dynacomp.capture.wrapping.constants import from_python
 ABSTRACT = ("__abstractmethods__", "__abstractvars__", "__abstractclassvars__")
 
 
-def is_module(cls: type) -> bool:
-    """Whether a class of the program derives from `equinox.Module`."""
-    return _derives(cls) and not is_pure_module(module_name(cls))
+def is_module(cap: Capture, cls: type) -> bool:
+    """Whether a class derives from `equinox.Module` that is the program's, or made as if it were."""
+    return _derives(cls) and (not is_pure_module(module_name(cls)) or is_made(cap, cls))
 
 
 def _derives(cls: type) -> bool:
@@ -81,10 +82,10 @@ def _finish_field(cap: Capture, made: ObjectV, field: dataclasses.Field) -> None
         raise Break("effect", f"Equinox warns of arrays in {where}, which is static")
 
 
-def may_be_filled(target: ObjectV) -> bool:
+def may_be_filled(cap: Capture, target: ObjectV) -> bool:
     """Whether an existing object is a module that Equinox is making now, as in `__init__` behind a graph break. What is
     stored into it then goes through Equinox's `__setattr__` again, which raises if this is so no more."""
-    if not target.initialising and is_module(target.cls):
+    if not target.initialising and is_module(cap, target.cls):
         base = next(b for b in mro(target.cls) if "__setattr__" in vars(b))
         under_construction = vars(base)["__setattr__"].__globals__.get("_currently_initialising", ())
         target.initialising = target.real in under_construction
@@ -105,7 +106,7 @@ def _holds(cap: Capture, value: Value, is_such: Any) -> bool:
     value = cap.realize(value)
     if is_container(value):
         return any(_holds(cap, v, is_such) for v in children(value))
-    if is_object(value) and is_module(value.cls):
+    if is_object(value) and is_module(cap, value.cls):
         return any(_holds(cap, cap.getattr(value, f.name), is_such) for f in dataclasses.fields(value.cls)
                    if not f.metadata.get("static", False))
     if is_const(value):

@@ -4,7 +4,8 @@ While a call is traced, a Python number that changes from call to call is an arr
 makes of it. Eager JAX has a number there where only Python deals with it: a counter of steps that `tree_at` puts
 into a model, or that `value_and_grad` hands through with `aux`. The very number that went in comes out again as
 it is; one that the library's Python computed cannot come from the Graph, nor what it says of numbers alone
-(`eqx.is_array`): then NeedsConcrete makes a constant of what went in.
+(`eqx.is_array`): then the library's function or class is entered, and where it cannot be, NeedsConcrete makes a
+constant of what went in.
 
 An array that another library than JAX, or `aux`, gives back is the very array that it was given: what `tree_at` leaves
 alone, a shared layer's weights. `is` then says so.
@@ -32,6 +33,7 @@ from dynacomp.capture.graph.avals import Aval, as_struct, aval_of, is_aval
 from dynacomp.capture.graph.graph import Node, Tree
 from dynacomp.capture.symbolic.libraries import is_library, module_of
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.tracing.failures import enter_class, enter_others
 from dynacomp.capture.tracing.lowered_args import LibraryArg, leaf_nodes, rebuild, standins_in
 from dynacomp.capture.values.computed import NeedsConcrete, ScalarV
 from dynacomp.capture.values.questions import is_dict, is_sequence
@@ -70,7 +72,7 @@ def with_numbers(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[
     else:
         return leaves
     told = [number and _may_be_number(leaf, deep) for leaf, number, deep in zip(leaves, is_number, reached)]
-    return [_number(leaf, read.get(origin) if origin else None, read) if number else leaf
+    return [_number(cap, called, leaf, read.get(origin) if origin else None, read) if number else leaf
             for leaf, origin, number in zip(leaves, origins, told)]
 
 
@@ -144,9 +146,9 @@ def _may_be_number(leaf: Any, reached: bool) -> bool:
     return leaf.shape == () or not reached
 
 
-def _number(leaf: Aval, value: ScalarV | None, read: dict[Node, ScalarV]) -> Passed:
+def _number(cap: Capture, called: Any, leaf: Aval, value: ScalarV | None, read: dict[Node, ScalarV]) -> Passed:
     if value is None:
-        raise NeedsConcrete(next(iter(read.values())))
+        raise _computes(cap, called, read)
     return Passed(leaf.shape, leaf.dtype, leaf.weak_type, value)
 
 
@@ -202,8 +204,16 @@ def _returned(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[Any
     except ours(Exception):  # which is the program's: it gets it once the numbers are constants
         found.clear()
     if not found or found[1] != tree or any(map(_is_other, leaves, found[0])):
-        raise NeedsConcrete(next(iter(read.values())))
+        raise _computes(cap, _called(fn, lowered), read)
     return [type(x) in NUMBERS for x in found[0]]
+
+
+def _computes(cap: Capture, called: Any, read: dict[Node, ScalarV]) -> NeedsConcrete:
+    """For a call whose Python does more with a number than hand it on. Restart where the next attempt is to enter it:
+    there the number stays one (`VirtualBrownianTree(t0, t1, tol)`, which keeps `tol / (t1 - t0)`)."""
+    enter_class(cap, called)
+    enter_others(cap, called)
+    return NeedsConcrete(next(iter(read.values())))
 
 
 def _is_other(leaf: Any, found: Any) -> bool:

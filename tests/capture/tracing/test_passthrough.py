@@ -12,7 +12,7 @@ import pytest
 from flax import struct
 
 import dynacomp
-from tests.capture.program_kit import check_one_graph
+from tests.capture.program_kit import check_one_graph, outcome
 
 X = jnp.ones(2)
 
@@ -102,6 +102,20 @@ def test_numbers_that_only_the_programs_functions_read_do_not_compile_anew(fn):
         want, got = fn(X, n), compiled(X, n)
         assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all() if hasattr(a, "all") else a == b), want, got))
     assert dynacomp.stats()["frames_captured"] == before
+
+
+def test_numbers_that_a_library_computes_stay_numbers():
+    brownian = pytest.importorskip("diffrax").VirtualBrownianTree
+    key = jax.random.key(0)
+
+    def tolerance(x, t):
+        tree = brownian(0.0, t, 1e-3, (), key)
+        return tree.tol, x * tree.tol, tree.t1, eqx.is_array(t), eqx.is_array(x)
+
+    check_one_graph(tolerance, (X, 1.0), (X, 1.5), (X, 2.5), (X, 0.25), captures=2)
+    compiled = dynacomp.jit(tolerance, backend="eager")
+    for t in (1.0, 2.0, 3.0, -1.0, 0.0, 4.0):
+        assert repr(outcome(compiled, (X, t))) == repr(outcome(tolerance, (X, t)))
 
 
 @pytest.mark.parametrize("library", ["optimistix", pytest.param("diffrax", marks=pytest.mark.medium)])
