@@ -19,6 +19,7 @@ only those listed before it.
     reconstruct   From Values back to real objects: the replacement bytecode, its helpers at run
                   time, graph breaks
     arithmetic    What operators do with Values: arithmetic, comparison, truth, identity, subscripts
+    rows          Lists of another length in each call, as rows of arrays
     kinds         What each kind of Value does: attributes, containers, iteration, exceptions, texts
     control_flow  Branches and loops that arrays decide, as `cond`, `while_loop`, `fori_loop` and
                   `scan` of the Graph

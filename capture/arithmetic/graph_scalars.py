@@ -29,12 +29,13 @@ from dynacomp.capture.base.numpy_errors import ignoring
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bodies.placement import has_value
 from dynacomp.capture.graph.avals import Aval, aval_of, is_numpy_dtype, weak
-from dynacomp.capture.graph.sizes import bounds
+from dynacomp.capture.graph.sizes import bounds, canonical
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.dynamic_scalars import host, is_numpy_number
 from dynacomp.capture.numbers.host_functions import as_scalar, row_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.tracing.trace_call import library_call
+from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.computed import ArrayV, NumberV
 from dynacomp.capture.values.constant import Const, is_const
 from dynacomp.capture.values.iterators import CountIterV
@@ -264,10 +265,38 @@ def _by_bounds(name: str, a: NumberV, b: Any) -> bool | None:
     return True if always[name] else False if never[name] else None
 
 
+def reach(v: Any) -> tuple[Any, Any] | None:
+    """The least and the greatest value of an int in all rounds of its loop, as sizes; None where they are not known."""
+    if is_graph_number(v):
+        return None if v.series is None else v.series.reach()  # type: ignore[no-any-return]
+    known = canonical(v.source.expr) if isinstance(v.source, S.SizeOf) else size_values.expr_of(
+        v) if size_values.is_int(v) else None
+    return None if known is None else (known, known)
+
+
+def never_negative(expr: Any) -> bool:
+    """Whether a size is known to be zero or more in all calls."""
+    expr = canonical(expr)
+    return expr >= 0 if isinstance(expr, int) else expr.scope.known_sign(expr) is True
+
+
+def _by_reach(name: str, a: NumberV, b: Any) -> bool | None:
+    """The same of numbers that lie between sizes."""
+    ends = [reach(a), reach(b)]
+    if None in ends:
+        return None
+    (p, q), (r, s) = ends  # type: ignore[misc]
+    less, more = never_negative(r - q - 1), never_negative(p - s - 1)
+    always = {"lt": less, "le": never_negative(r - q), "gt": more, "ge": never_negative(p - s), "ne": less or more}
+    never = {"lt": always["ge"], "le": more, "gt": always["le"], "ge": less, "eq": less or more}
+    return True if always.get(name) else False if never.get(name) else None
+
+
 def _compare(cap: Capture, name: str, a: Any, b: Any) -> Value | None:
     if not is_graph_number(a):
         return _compare(cap, _SWAPPED.get(name, name), b, a)
     known = _by_bounds(name, a, b)
+    known = _by_reach(name, a, b) if known is None and a.kind is int else known
     if known is not None:
         return Const(known)
     if is_rounded(a) or is_rounded(b):

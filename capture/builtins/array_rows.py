@@ -14,9 +14,9 @@ import numpy as np
 from dynacomp.capture.arithmetic import arrays
 from dynacomp.capture.builtins.builtin_rows import NONE, row
 from dynacomp.capture.graph import sized_calls
-from dynacomp.capture.kinds import alike_items
 from dynacomp.capture.numbers import dynamic_scalars, size_values
 from dynacomp.capture.numbers.host_functions import as_scalar
+from dynacomp.capture.rows import alike_items
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.values.constant import Const, is_const, object_of, stands_for

@@ -26,7 +26,7 @@ from dynacomp.capture.base.hashes import hashes_as_text, note_hashes
 from dynacomp.capture.base.loops_py import as_list
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.calls.calls import BUILTINS
-from dynacomp.capture.kinds import attrs, grown_lists, stores
+from dynacomp.capture.kinds import attrs, stores
 from dynacomp.capture.kinds.containers import length
 from dynacomp.capture.kinds.exceptions import handled
 from dynacomp.capture.kinds.iteration import iterate, listed
@@ -35,6 +35,7 @@ from dynacomp.capture.kinds.text import text
 from dynacomp.capture.kinds.whole_loops import looped
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.reconstruct import tracebacks
+from dynacomp.capture.rows import grown_lists
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.values.callables import PartialV, SuperV
 from dynacomp.capture.values.computed import ArrayV, LibraryV, NdArrayV, NumberV, ScalarV, SizeV

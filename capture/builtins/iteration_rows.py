@@ -22,11 +22,12 @@ from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.loops_py import reduced, summed
 from dynacomp.capture.builtins.builtin_rows import NONE, row
 from dynacomp.capture.calls.calls import BUILTIN_METHODS, BUILTINS, call
-from dynacomp.capture.kinds import alike_items, any_order, grown_lists
+from dynacomp.capture.kinds import any_order
 from dynacomp.capture.kinds.exceptions import as_exception
 from dynacomp.capture.kinds.iteration import ITERATORS, advance, get_iter, iterate, iterator, row_iter
 from dynacomp.capture.kinds.whole_loops import looped
 from dynacomp.capture.numbers import size_values
+from dynacomp.capture.rows import alike_items, grown_lists
 from dynacomp.capture.symbolic import generators
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.values.computed import ArrayV, LibraryV

@@ -23,9 +23,9 @@ from dynacomp.capture.bodies.treedef_contents import arrays_in_structure, number
 from dynacomp.capture.bodies.trees import unflattened
 from dynacomp.capture.builtins.builtin_rows import NONE
 from dynacomp.capture.calls.calls import BUILTINS, call, call_row
-from dynacomp.capture.kinds import alike_items
 from dynacomp.capture.kinds.attrs import CONST_METHODS
 from dynacomp.capture.kinds.iteration import iterate
+from dynacomp.capture.rows import alike_items
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.tracing.equinox_modules import refuse_method

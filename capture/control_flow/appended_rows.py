@@ -16,8 +16,8 @@ from dynacomp.capture.control_flow.branches import Leaf
 from dynacomp.capture.control_flow.iterations import Iteration
 from dynacomp.capture.control_flow.loop_numbers import Series
 from dynacomp.capture.control_flow.merge import Differs, Slot
-from dynacomp.capture.kinds import grown_lists
-from dynacomp.capture.kinds.grown_lists import shape_of
+from dynacomp.capture.rows import grown_lists
+from dynacomp.capture.rows.grown_lists import shape_of
 from dynacomp.capture.values.computed import ArrayV
 from dynacomp.capture.values.containers import ListV
 from dynacomp.capture.values.grown_items import Run

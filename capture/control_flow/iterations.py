@@ -22,7 +22,8 @@ from dynacomp.capture.control_flow.loop_state import State
 from dynacomp.capture.control_flow.merge import Differs, Slot
 from dynacomp.capture.control_flow.rebuilt import holds_table
 from dynacomp.capture.graph.graph import Node
-from dynacomp.capture.kinds.grown_lists import Growing
+from dynacomp.capture.rows.grown_lists import Growing
+from dynacomp.capture.rows.stored_rows import Target
 from dynacomp.capture.symbolic import undo_log
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.side_effects import keeping, mutating
@@ -46,18 +47,21 @@ Place = str | tuple[Value, int]  # a local name, or an older object and the posi
 class Changed:
     """The older objects that an iteration changes. growing: the new lists among them to which it only appends, and how
     many of their last items it looks at. numbers: the places of numbers that it changes and that Python computes for
-    all rounds: floats, and ints that decide between floats. rebuilt: of dicts and lists that it makes anew."""
+    all rounds: floats, and ints that decide between floats. rebuilt: of dicts and lists that it makes anew. stored: of
+    those that grow the ones into which it stores at a number that the loop counts."""
 
     values: list[Value]
     growing: dict[ListV, int] = field(default_factory=dict)
     numbers: tuple[Place, ...] = ()
     rebuilt: tuple[Place, ...] = ()
+    stored: dict[ListV, Target] = field(default_factory=dict)
 
     def note(self, more: Changed) -> None:
         self.values += [v for v in more.values if v not in self.values]
         self.growing.update(more.growing)
         self.numbers += more.numbers
         self.rebuilt += more.rebuilt
+        self.stored.update(more.stored)
 
 
 @dataclass(frozen=True)
@@ -135,7 +139,7 @@ class Iteration:
                 if v in tails:
                     self.held[v] = [self.state.inside(x) for x in tails[v]]
                     hidden = v.items if not v.is_open else [*(v.front.held() if v.front else ()), *v.appended]
-                    self.fronts[v] = v.front = Growing(self.held[v], hidden)
+                    self.fronts[v] = v.front = self.front_of(v, self.held[v], hidden)
                     v.items, v.appended, v.unseen = [], [], None
                     continue
                 bounds = self.range_of(v) if isinstance(v, CountIterV) else None
@@ -145,6 +149,10 @@ class Iteration:
         finally:
             for v, state in before.items():
                 undo_log.restore(v, state)
+
+    def front_of(self, v: ListV, tail: list[Value], hidden: list[Any]) -> Growing:
+        """The front of a list while the body runs."""
+        return Growing(tail, hidden)
 
     def tail(self, v: ListV, count: int) -> list[Value]:
         """The last items of a list before the loop."""
@@ -262,6 +270,8 @@ class Iteration:
         with undo_log.in_state(v, leaf.changes.get(v)):
             if v.front is not self.fronts[v]:
                 raise Differs("a list that was looked at")
+            if v in self.changed.stored and not v.appended:
+                raise Differs("a list into which not every round stores")
             return list(v.appended)
 
     def settle(self, nodes: list[Node], known: Mapping[Place, Value] = MappingProxyType({})) -> None:

@@ -18,7 +18,7 @@ import contextlib
 import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import jax.numpy as jnp
 import numpy as np
@@ -27,6 +27,7 @@ from dynacomp.capture.arithmetic import graph_scalars
 from dynacomp.capture.arithmetic.moving_slices import Line
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.numpy_errors import ignoring
+from dynacomp.capture.control_flow.iterations import Again, Changed
 from dynacomp.capture.control_flow.loop_state import State as Carried
 from dynacomp.capture.control_flow.merge import Differs, select
 from dynacomp.capture.graph.avals import Aval, aval_of
@@ -36,10 +37,12 @@ from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.applied import Given
 from dynacomp.capture.numbers.graph_inputs import add_input
 from dynacomp.capture.numbers.host_functions import as_scalar
+from dynacomp.capture.rows.stored_rows import Target
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.computed import NumberV, ScalarV
 from dynacomp.capture.values.constant import Const, is_const, is_exactly
+from dynacomp.capture.values.containers import ListV
 from dynacomp.capture.values.questions import is_graph_number, is_scalar
 from dynacomp.capture.values.value import Value, now
 from dynacomp.capture.wrapping.constants import const_array
@@ -193,6 +196,14 @@ class Series:
         """It as a line, where it is one of sizes and constants."""
         return self.loop.line(self.expr)
 
+    def reach(self) -> tuple[Any, Any] | None:
+        """The least and the greatest int that it is in any round, as sizes; None where that is not known."""
+        line = self.line()
+        if line is None:
+            return None
+        ends = line.at, line.at + (self.loop.length - 1) * line.by
+        return ends if line.by >= 0 else ends[::-1]
+
     @property
     def is_handed_on(self) -> bool:
         """Whether it is made of what the round before has left."""
@@ -209,16 +220,26 @@ class LoopNumbers:
     given: list[ScalarV] = field(default_factory=list)
     states: list[list[Any]] = field(default_factory=list)  # what each begins with, and what a round makes of it
     used: dict[Any, NumberV] = field(default_factory=dict)
+    elements: list[Element] = field(default_factory=list)
 
     def element(self, first: Value, step: int, item: NumberV) -> None:
         """Notes what a range's number is in each round, if Python knows where the range begins."""
         with contextlib.suppress(Differs):
-            item.series = Series(self, Element(self.expr_of(first), step), now(first))
+            self.elements.append(Element(self.expr_of(first), step))
+            item.series = Series(self, self.elements[-1], now(first))
+
+    def counted(self) -> Iterator[Line]:
+        """What the loop counts."""
+        return (line for x in self.elements if (line := self.line(x)) is not None)
 
     def handed_on(self, v: Value) -> NumberV:
         """A float that rounds change, as a round finds it."""
         self.states.append([self.expr_of(v), None])
         return self.number(State(len(self.states) - 1), now(v))  # type: ignore[return-value]
+
+    def stores(self, v: ListV, target: Target) -> NoReturn:
+        """The next attempt has the list ready to take what rounds store at a number that they count."""
+        raise Again(Changed([v], {v: 0}, stored={v: target}))
 
     def series_of(self, v: Any) -> Series | None:
         """What Python makes of a number in each round of this loop, if it does."""

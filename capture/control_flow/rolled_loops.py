@@ -35,16 +35,17 @@ from dynacomp.capture.graph.size_scope import Relation
 from dynacomp.capture.graph.sized_calls import fori_of_length, rows_of_length
 from dynacomp.capture.graph.sizes import bounds, is_symbolic
 from dynacomp.capture.graph.sizes import names as names_of
-from dynacomp.capture.kinds import alike_items, generator_loops
-from dynacomp.capture.kinds.grown_lists import rows_aval
+from dynacomp.capture.kinds import generator_loops
 from dynacomp.capture.numbers import size_values
+from dynacomp.capture.rows import alike_items, stored_rows
+from dynacomp.capture.rows.grown_lists import Growing, rows_aval
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.tracing.donors import give_up_first
 from dynacomp.capture.tracing.trace_call import emit_node
 from dynacomp.capture.values.computed import ArrayV, NumberV
 from dynacomp.capture.values.constant import Const, is_exactly
-from dynacomp.capture.values.containers import TupleV
+from dynacomp.capture.values.containers import ListV, TupleV
 from dynacomp.capture.values.iterators import CountIterV, counters
 from dynacomp.capture.values.questions import is_graph_number, is_stream
 from dynacomp.capture.values.value import NotConstant, Value
@@ -191,6 +192,23 @@ class For(Iteration):
     def inside(self, place: Place, v: Value, bounds: tuple[int, int] | None = None) -> Value:
         handed_on = place in self.changed.numbers
         return self.numbers.handed_on(self.cap.realize(v)) if handed_on else super().inside(place, v, bounds)
+
+    def tail(self, v: ListV, count: int) -> list[Value]:
+        target = self.changed.stored.get(v)
+        found = super().tail(v, count) if target is None else stored_rows.tail(self.cap, v, target, count)
+        if found is None:
+            raise Differs("what stands before the rows that a loop stores")
+        return found
+
+    def front_of(self, v: ListV, tail: list[Value], hidden: list[Any]) -> Growing:
+        target = self.changed.stored.get(v)
+        if target is None:
+            return super().front_of(v, tail, hidden)
+        found = stored_rows.storing(self.cap, v, target, self.rounds, tail,
+                                    hidden) if target.level == self.body.level else None
+        if found is None:
+            raise Differs("rows that a loop stores in a list of which too little is known")
+        return found
 
     def emit(self) -> None:
         """The node, and what is behind the loop. Where two floats met of which Python did not know which one a round

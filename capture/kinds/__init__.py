@@ -3,12 +3,8 @@
     attrs               Attributes: `getattr` on Values, by Python's own rules
     stores              `setattr` and `delattr` on Values, by Python's own rules: descriptors first, then the
                         instance's own entry
-    grown_lists         New lists that loops of the Graph fill: what each round appends is a row of arrays, one for
-                        all rounds
     given_items         Items of the dicts, lists and tuples that a call is given, under a key that changes from
                         call to call
-    given_rows          Lists that a call is given, of another length in each call, as rows
-    alike_items         Lists that loops have filled with items that are alike, as rows of arrays
     text                `str`, `repr`, `format` and `ascii` of Values
     keys                Keys: what Values are as dict keys and set elements, and where dicts get their entries from
     containers          Containers in general: item assignment and deletion, `in`, and calls of their methods by

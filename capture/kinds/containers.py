@@ -23,11 +23,12 @@ from dynacomp.capture.arithmetic.operators import (
 )
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.rows import fits
-from dynacomp.capture.kinds import alike_items, deques, dicts_and_sets, sequences
+from dynacomp.capture.kinds import deques, dicts_and_sets, sequences
 from dynacomp.capture.kinds.iteration import iterate, iterator
 from dynacomp.capture.kinds.keys import hashable, missing_key, raised, sought
 from dynacomp.capture.kinds.sequences import position_of
 from dynacomp.capture.numbers import dynamic_scalars, host_functions
+from dynacomp.capture.rows import alike_items, stored_rows
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import mutating, removing
 from dynacomp.capture.tracing.trace_call import library_call
@@ -89,6 +90,8 @@ def delitem(cap: Capture, obj: Value, key: Value) -> None:
 def _store_in_list(cap: Capture, obj: ListV, key: Value, value: Value) -> None:
     if obj.cls is collections.deque:
         deques.setitem(cap, obj, key, value)
+        return
+    if stored_rows.store(cap, obj, key, value):
         return
     index = position_of(cap, obj, key)
     mutating(cap, obj)

@@ -16,9 +16,10 @@ from dynacomp.capture.arithmetic.operators import binary, equal, truth
 from dynacomp.capture.base.attribute_order import is_unordered, unordered
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
-from dynacomp.capture.kinds import alike_items, existing_iterators
+from dynacomp.capture.kinds import existing_iterators
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.given_arrays import is_data
+from dynacomp.capture.rows import alike_items
 from dynacomp.capture.symbolic.generators import resume
 from dynacomp.capture.symbolic.machine import STEPS_AN_ITEM, Capture
 from dynacomp.capture.symbolic.side_effects import mutating

@@ -12,9 +12,10 @@ from typing import Any
 from dynacomp.capture.arithmetic.indices import has_index, integer, slice_of
 from dynacomp.capture.arithmetic.operators import binary, equal, truth
 from dynacomp.capture.base.errors import Break, Raised
-from dynacomp.capture.kinds import alike_items, given_items, grown_lists
+from dynacomp.capture.kinds import given_items
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.kinds.keys import raised
+from dynacomp.capture.rows import alike_items, grown_lists, stored_rows
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.values.constant import Const, is_exactly, stands_for
@@ -45,9 +46,11 @@ def _limit(cap: Capture, end: Value) -> int:
 
 
 def getitem(cap: Capture, seq: Any, key: Value) -> Value:
-    row = given_items.item_at(cap, seq, key) or alike_items.row_at(cap, seq, key) or alike_items.cut(cap, seq, key)
+    row = (given_items.item_at(cap, seq, key) or stored_rows.item_at(cap, seq, key) or
+           alike_items.row_at(cap, seq, key) or alike_items.cut(cap, seq, key))
     if row is not None:
         return row
+    stored_rows.guess(cap, seq, key)
     index = position_of(cap, seq, key)
     if isinstance(index, slice):
         return _slice(cap, seq, index)
@@ -147,7 +150,7 @@ def copied(cap: Capture, v: ListV) -> ListV:
 def append(cap: Capture, v: ListV, x: Value) -> None:
     """`v.append(x)`."""
     mutating(cap, v)
-    if v.is_open and not is_turned(v):
+    if v.is_open and grows(v):
         v.appended.append(x)
         return
     v.items.append(x)
@@ -155,7 +158,7 @@ def append(cap: Capture, v: ListV, x: Value) -> None:
 
 def _pop(cap: Capture, v: ListV, i: Value = Const(-1)) -> Value:
     mutating(cap, v)
-    if v.is_open and v.appended and stands_for(i, -1) and not is_turned(v):
+    if v.is_open and v.appended and stands_for(i, -1) and grows(v):
         return v.appended.pop()  # type: ignore[no-any-return]
     try:
         return realize(cap, v.items.pop(integer(cap, i)))
@@ -170,9 +173,9 @@ def _insert(cap: Capture, v: ListV, i: Value, x: Value) -> None:
         v.items.insert(integer(cap, i), x)
 
 
-def is_turned(v: ListV) -> bool:
-    """Whether the loop that fills a list puts each item before the others."""
-    return v.front is not None and v.front.turned
+def grows(v: ListV) -> bool:
+    """Whether a list takes more items behind the others, as far as the loop that fills it is concerned."""
+    return v.front is None or v.front.grows
 
 
 def _remove(cap: Capture, v: ListV, x: Value) -> None:

@@ -14,8 +14,8 @@ from dynacomp.capture.base import itertools_py
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.loops_py import accumulated
 from dynacomp.capture.bytecode.genexprs import ITEM, function_of_item
-from dynacomp.capture.kinds.alike_items import goes_on
 from dynacomp.capture.kinds.iteration import get_iter
+from dynacomp.capture.rows.alike_items import goes_on
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.values.callables import FunctionV

@@ -9,9 +9,10 @@ from typing import Any, cast
 from dynacomp.capture.arithmetic import later
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.bytecode.code import Instruction
-from dynacomp.capture.kinds import alike_items, keys, sequences
+from dynacomp.capture.kinds import keys, sequences
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.numbers import host_functions
+from dynacomp.capture.rows import alike_items
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode, unsupported
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.values.callables import FunctionV

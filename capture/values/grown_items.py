@@ -1,4 +1,4 @@
-"""What a list holds that loops of the Graph have filled, as data (see `kinds.grown_lists`).
+"""What a list holds that loops of the Graph have filled, as data (see `rows.grown_lists`).
 
 A list's `front` is a `Front`, whose parts are items and `Run`s: what all rounds of a loop appended, as rows
 of stacked arrays. A `Shape`'s `spec` says what replacement code needs to know to make items of them.
@@ -22,10 +22,10 @@ T = TypeVar("T")
 
 class Front(ABC):
     """The items of a new list that loops of the Graph fill: called, it gives them one by one. settled: the loops have
-    ended, else the body of one runs. turned: that body puts each item before the others (`outs.insert(0, x)`)."""
+    ended, else the body of one runs. grows: whether items may be put behind the others."""
 
     settled: ClassVar[bool]
-    turned: bool = False
+    grows: bool = True
 
     @property
     @abstractmethod

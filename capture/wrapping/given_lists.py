@@ -9,7 +9,7 @@ registers, which raises where the items have other types or shapes. All that cha
 is a store that the capture sees (it is read item by item then), or breaks the graph.
 
 A column of JAX's arrays is one array. A column of numbers is a tuple, as Python has them, and so is one of NumPy's
-arrays. NumPy's functions take a list of one such column as data (see `ndarrays`); `kinds.given_rows` goes through it.
+arrays. NumPy's functions take a list of one such column as data (see `ndarrays`); `rows.given_rows` goes through it.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def test_the_depth_of_a_model_is_unrolled():
 
 
 def test_a_list_of_ever_other_items():
-    """Items that are not alike: those of `kinds.given_rows` take no loop in Python."""
+    """Items that are not alike: those of `rows.given_rows` take no loop in Python."""
     def total(xs):
         y = jnp.zeros(2)
         for x in xs:

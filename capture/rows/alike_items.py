@@ -19,12 +19,13 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from dynacomp.capture.arithmetic import graph_scalars
 from dynacomp.capture.arithmetic.operators import binary, count_of, subscript, truth
 from dynacomp.capture.base.errors import Break
-from dynacomp.capture.kinds import given_rows
-from dynacomp.capture.kinds.grown_lists import Grown, is_mutable, item_of, leaf_at, of_rows, shape_of, sliced
 from dynacomp.capture.numbers import dynamic_scalars, size_values
 from dynacomp.capture.numbers.host_functions import as_scalar
+from dynacomp.capture.rows import given_rows
+from dynacomp.capture.rows.grown_lists import Grown, is_mutable, item_of, leaf_at, of_rows, shape_of, sliced
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.values import sources as S
@@ -204,6 +205,10 @@ def _has_host_arrays(run: Run) -> bool:
 def _is_within(cap: Capture, key: NumberV | SizeV, length: Any) -> bool:
     """Whether a number counts one of so many rows."""
     if is_graph_number(key):
+        ends = graph_scalars.reach(key)
+        if ends is not None and graph_scalars.never_negative(ends[0]) and graph_scalars.never_negative(
+                length - ends[1] - 1):
+            return True
         room = None if key.below is None else length - key.below
         return key.low >= 0 and room is not None and (room >= 0 if isinstance(room, int) else bool(
             room.scope.known_sign(room)))

@@ -25,8 +25,8 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.avals import Aval, is_numpy_dtype
 from dynacomp.capture.graph.sizes import Size, canonical, is_symbolic
-from dynacomp.capture.kinds import given_rows
 from dynacomp.capture.numbers import size_values
+from dynacomp.capture.rows import given_rows
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.values.computed import ArrayV, NumberV
 from dynacomp.capture.values.constant import Const, is_const, is_exactly
@@ -148,12 +148,18 @@ class Onto(Grown):
 @dataclass(eq=False)
 class Growing(Front):
     """The items of a list while a round of the loop that fills it runs: its last ones, as that round finds them.
-    wanted: how many of them the body asked for in vain. hidden: all that the list held before the loop."""
+    wanted: how many of them the body asked for in vain. hidden: all that the list held before the loop. turned: the
+    body puts each item before the others (`outs.insert(0, x)`)."""
 
     tail: list[Any]
     hidden: list[Any]
     wanted: int = 0
+    turned: bool = False
     settled = False
+
+    @property
+    def grows(self) -> bool:  # type: ignore[override]
+        return not self.turned
 
     def held(self) -> list[Any]:
         return self.hidden
@@ -180,6 +186,16 @@ class Growing(Front):
             return None
         self.wanted = max(self.wanted, -index - len(v.appended))
         return known[index] if -index <= len(known) else None
+
+    def filled(self, cap: Capture, v: ListV, run: Run) -> Front:
+        """The front behind the loop, whose rounds have put `run` into the list."""
+        if v.unseen is not None or isinstance(v.front, Onto):
+            added = v.front.all_parts if v.front is not None else []
+            unseen, seen = (v.unseen, None) if v.front is None else (v.front.unseen, v.front.seen)
+            return Onto(cap, [*added, *v.appended, run], unseen, seen)
+        if not self.turned:
+            return Grown(cap, [*parts_of(v), run])
+        return Grown(cap, [backwards(cap, run), *parts_of(v)])
 
 
 # --- what a round has appended
@@ -274,18 +290,16 @@ def repeated(cap: Capture, v: Value, times: Value) -> ListV | None:
     return ListV([], front=Grown(cap, [Run(canonical(times.expr), tuple(map(Fixed, items)), [])]))
 
 
-def fill(cap: Capture, v: ListV, growing: Front, run: Run) -> None:
-    """A list behind a loop holds what it held before it, and what the rounds have put at the end, or before that."""
-    if v.unseen is not None or isinstance(v.front, Onto):
-        added = v.front.all_parts if v.front is not None else []
-        unseen, seen = (v.unseen, None) if v.front is None else (v.front.unseen, v.front.seen)
-        put(v, Onto(cap, [*added, *v.appended, run], unseen, seen))
-        v.unseen = None
-    elif not growing.turned:
-        put(v, Grown(cap, [*parts_of(v), run]))
-    else:
-        stacks = [sliced(cap, stack, slice(None, None, -1)) for stack in run.stacks]
-        put(v, Grown(cap, [Run(run.length, run.shapes[::-1], stacks), *parts_of(v)]))
+def backwards(cap: Capture, run: Run) -> Run:
+    """The same rows from the last to the first."""
+    return Run(run.length, run.shapes[::-1], [sliced(cap, stack, slice(None, None, -1)) for stack in run.stacks])
+
+
+def fill(cap: Capture, v: ListV, growing: Growing, run: Run) -> None:
+    """A list behind a loop holds what the rounds have put there, besides what it held before."""
+    front = growing.filled(cap, v, run)
+    put(v, front)
+    v.unseen = None
 
 
 def put(v: ListV, front: Front) -> None:

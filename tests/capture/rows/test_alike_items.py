@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import dynacomp
-from dynacomp.capture.kinds.alike_items import interleaved
+from dynacomp.capture.rows.alike_items import interleaved
 from dynacomp.capture.values.constant import Const
 from dynacomp.capture.values.grown_items import Fixed, Leaf, Many
 from tests.capture.program_kit import outcome
