@@ -3,6 +3,7 @@
 `lax.scan(f, init, None, length=n)` runs over an array of `n` rows without elements, and `lax.fori_loop` is such a
 scan, as JAX makes it where it knows the bounds. `jnp.convolve` asks for `len(x)`, which no symbolic size can answer.
 They are what `array_rows` puts into the Graph. `jnp.einsum` chooses the order of its products by the sizes at hand.
+`lax.psum` of what all places of a named axis have alike multiplies by the axis's size; `pmean` divides by that of 1.
 
     >>> fori_of_length(0, 3, lambda i, x: x + i, 1.0)
     Array(4., dtype=float32, weak_type=True)
@@ -19,9 +20,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import opt_einsum
-from jax._src.lax import convolution
+from jax._src.lax import convolution, lax, parallel
 from jax._src.lax.control_flow import loops
-from jax._src.lax.lax import _sort_le_comparator, _sort_lt_comparator
+from jax._src.lax.lax import _convert_element_type, _sort_le_comparator, _sort_lt_comparator
 from jax._src.numpy.einsum import _poly_einsum_handlers as CONTRACTORS
 from jax._src.numpy.util import promote_dtypes, promote_dtypes_inexact
 
@@ -29,6 +30,7 @@ from dynacomp.capture.graph.avals import weak
 from dynacomp.capture.graph.sizes import Size, is_symbolic
 
 JAX_ASSOCIATIVE_SCAN = jax.lax.associative_scan
+JAX_CONST = lax._const
 
 
 def scan_of_length(f: Callable[..., Any], init: Any, length: Any, reverse: bool = False, unroll: Any = 1) -> Any:
@@ -87,6 +89,16 @@ def associative_scan(fn: Callable[..., Any], elems: Any, reverse: bool = False, 
     _, rest = jax.lax.scan(step, [x[0] for x in rows], [x[1:] for x in rows])
     found = [jnp.moveaxis(jnp.concatenate([x[:1], more]), 0, axis) for x, more in zip(rows, rest)]
     return jax.tree.unflatten(tree, [jax.lax.rev(x, [given]) for x in found] if reverse else found)
+
+
+def constant(example: Any, value: Any) -> Any:
+    """`lax._const`: the number as `example` is one, here the size of a named axis over which a constant is summed."""
+    if not is_symbolic(value) or type(example) in (bool, float, complex):
+        return JAX_CONST(example, value)
+    if type(example) is int:
+        return value
+    dtype = jax.dtypes.canonicalize_dtype(example.dtype)
+    return _convert_element_type(jnp.asarray(value), dtype, weak_type=getattr(example, "weak_type", False))
 
 
 def arange(start: Any, step: Any, length: Any, dtype: Any) -> Any:
@@ -209,6 +221,7 @@ def index_or_size(x: Any) -> Any:
 
 
 CONTRACTORS[Size] = contract_path  # type: ignore[index]  # a row of the table for dimensions of ours
+parallel.lax = types.SimpleNamespace(**vars(lax) | {"_const": constant})  # type: ignore[assignment]
 loops.associative_scan = associative_scan  # for the derivatives of cumulative products and maxima
 # JAX asks for the indices of a convolution's padding, which derivatives compute from sizes; what it makes of "SAME" it
 # takes as it is, sizes too.

@@ -171,3 +171,13 @@ def test_an_associative_scan_of_arrays_of_two_lengths():
         with pytest.raises(ValueError, match="must have the same first dimension"):
             compiled(jnp.ones((n, 2)), jnp.ones((3, 2)))
     assert "must have the same first dimension" in str(plain.value)
+
+
+@pytest.mark.parametrize("body", [
+    lambda r: r - jax.lax.pmean(r, "b"),
+    lambda r: r / jax.lax.axis_size("b") + jnp.full(2, jax.lax.psum(1, "b")).sum(),
+    lambda r: jax.lax.psum(np.arange(2), "b") * r + jax.lax.psum(jnp.ones(2, "bfloat16"), "b") * jax.lax.psum(True, "b"),
+    lambda r: jax.grad(lambda q: (jax.lax.pmean(q, "b") ** 2).sum())(r) + jax.lax.all_gather(r, "b").max(),
+])
+def test_sums_over_named_axes_of_changing_sizes(body):
+    settled(jax.vmap(body, axis_name="b"), [(normal(n, 2),) for n in (3, 4, 6, 2, 9)], captures=2)
