@@ -36,7 +36,17 @@ from dynacomp.capture.tracing.library_reads import collecting
 from dynacomp.capture.values.sources import Local, Source
 from dynacomp.driver import rounds, timing, warm
 from dynacomp.driver.attempts import entry_for
-from dynacomp.driver.history import History, Seen, forget, history_of, is_lasting, kind_of_call, policy_of, remember
+from dynacomp.driver.history import (
+    History,
+    Seen,
+    forget,
+    history_of,
+    is_lasting,
+    kind_of_call,
+    note_lengths,
+    policy_of,
+    remember,
+)
 from dynacomp.driver.pipeline import compile_graph
 from dynacomp.driver.traced import derivatives, on_mesh, overheard, staged, traced_graph
 from dynacomp.filters import should_capture
@@ -185,6 +195,7 @@ def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], his
     argument, container = failed_part(fn, code, args)
     history.missed.update(filter(None, [argument]))
     history.contents.update(filter(None, [container]))
+    note_lengths(history, history.seen(kind_of_call(fn, args)), code, args, argument)
     history.split |= split_by_condition(fn, code, args)
     history.data |= bool(container) or isinstance(argument, Local) and type(args[argument.index]) in (str, bytes)
     notices.log("recompiles", lambda: recompile_text(fn, code, args))

@@ -352,6 +352,8 @@ static PyMethodDef methods[] = {
      "suspended_delegate(gen)\n\nWhat its `yield from` or `await` waits for."},
     {"set_suspended_local", dc_set_suspended_local, METH_VARARGS, "set_suspended_local(gen, slot, value)"},
     {"set_suspended_delegate", dc_set_suspended_delegate, METH_VARARGS, "set_suspended_delegate(gen, value)"},
+    {"unnoticed", dc_unnoticed, METH_O,
+     "unnoticed(obj)\n\nWhether nothing tells that it has died: numbers, text, arrays, plain containers of such."},
     {"upcoming", dc_upcoming, METH_VARARGS,
      "upcoming(it, n)\n\nThe item that a built-in iterator gives after n others, as (item,); () at its end."},
     {"iterated", dc_iterated, METH_O, "iterated(it)\n\nThe container that a built-in iterator goes through or a mappingproxy shows, or None."},

@@ -83,6 +83,7 @@ extern const StepKind dc_number_kinds[]; /* guard_numbers.c */
 extern const StepKind dc_registry_kinds[]; /* guard_registry.c */
 extern const StepKind dc_suspended_kinds[]; /* suspended.c */
 extern const StepKind dc_iterator_kinds[]; /* iterators.c */
+extern const StepKind dc_unnoticed_kinds[]; /* unnoticed.c */
 
 typedef struct Entry Entry;
 typedef struct {
@@ -274,6 +275,7 @@ PyObject *dc_suspended_local(PyObject *module, PyObject *args);
 PyObject *dc_suspended_delegate(PyObject *module, PyObject *gen);
 PyObject *dc_set_suspended_local(PyObject *module, PyObject *args);
 PyObject *dc_set_suspended_delegate(PyObject *module, PyObject *args);
+PyObject *dc_unnoticed(PyObject *module, PyObject *x); /* unnoticed.c */
 PyObject *dc_upcoming(PyObject *module, PyObject *args); /* iterators.c */
 PyObject *dc_iterated(PyObject *module, PyObject *it);
 PyObject *dc_set_enumerate(PyObject *module, PyObject *args);

@@ -3,7 +3,7 @@
 `locals()` in a function is a dict of what the machine knows, as it would be of CPython's frame. What remains asks a
 real frame, and replacement code has other locals than the program's code: a frame that asks for its own is not captured
 then (`GiveUp`); in a callee, the graph breaks at the call, and that callee runs plainly. So do resume functions. After
-an earlier break, all locals of such a function stay alive in its resume functions (`resume.live_locals`).
+an earlier break, all locals of such a function stay alive in its resume functions (`control_flow_graph.live`).
 
     parameters = dict(locals())     # as constructors of TensorFlow Probability begin
 """

@@ -12,16 +12,20 @@ from dataclasses import dataclass
 import networkx as nx
 
 from dynacomp.capture.bytecode.code import VERSION, Decoded, Instruction, per_code
-from dynacomp.capture.bytecode.resume import ENDS, READS
+from dynacomp.capture.bytecode.resume import looks_at_frame
+from dynacomp.capture.bytecode.supers import bare_supers
 
 EXIT = -1
+READS = ("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_CLOSURE", "LOAD_FAST_AND_CLEAR", "DELETE_FAST", "LOAD_FAST_LOAD_FAST",
+         "STORE_FAST_LOAD_FAST", "MAKE_CELL", "LOAD_FAST_BORROW")
+ENDS = ("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE", "JUMP_FORWARD", "JUMP_BACKWARD",
+        "JUMP_BACKWARD_NO_INTERRUPT")
 LEAVES = ("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE")
 PASSES = ("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "NOP", "NOT_TAKEN", "EXTENDED_ARG")
 LOOP_ENDS = 0 if VERSION < (3, 12) else 1 if VERSION < (3, 13) else 2  # END_FOR, and POP_TOP after it
 # networkx compiles each of its functions when it is first called, by `exec`: not while a library's call is watched for
 # what it does besides making its result (see `tracing/library_effects.py`).
 READY = nx.immediate_dominators(nx.DiGraph([(0, 1)]), 0), nx.ancestors(nx.DiGraph([(0, 1)]), 1)
-SCOPES = {"locals", "vars", "dir", "eval", "exec"}  # code that uses these may look at any name
 
 
 def successors(code: Decoded, i: int) -> Iterator[int]:
@@ -131,14 +135,16 @@ def live(code: Decoded, index: int) -> frozenset[str]:
 
 @per_code
 def _live(code: Decoded) -> tuple[frozenset[str], ...]:
-    if SCOPES & set(code.code.co_names):
+    if looks_at_frame(code.code):
         return (frozenset(code.code.co_varnames) | frozenset(code.code.co_cellvars),) * len(code.instrs)
     found: list[frozenset[str]] = [frozenset()] * len(code.instrs)
+    supers = bare_supers(code)  # `super()` asks the frame for its first argument
+    asked = [_read(instr) | frozenset(code.code.co_varnames[:i in supers]) for i, instr in enumerate(code.instrs)]
     settled = False
     while not settled:
         settled = True
         for i in reversed(range(len(code.instrs))):
-            now = _before(code, i, found)
+            now = _before(code, i, found) | asked[i]
             settled, found[i] = settled and now == found[i], now
     return tuple(found)
 
@@ -148,7 +154,7 @@ def _before(code: Decoded, i: int, found: list[frozenset[str]]) -> frozenset[str
     after = frozenset().union(*(found[s] for s in successors(code, i) if s != EXIT))
     handler = code.handler(instr.offset)
     caught = found[code.at[handler.target]] if handler is not None else frozenset()
-    return (after - written(instr)) | _read(instr) | caught
+    return (after - written(instr)) | caught
 
 
 def _names(instr: Instruction) -> tuple[str, ...]:

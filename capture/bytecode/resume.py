@@ -23,13 +23,6 @@ from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bytecode.code import VERSION, Decoded, decode, per_code
 from dynacomp.capture.bytecode.supers import bare_supers, explicit
 
-READS = ("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_CLOSURE", "LOAD_FAST_AND_CLEAR", "DELETE_FAST", "LOAD_FAST_LOAD_FAST",
-         "STORE_FAST_LOAD_FAST", "MAKE_CELL", "LOAD_FAST_BORROW")
-ENDS = ("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE", "JUMP_FORWARD", "JUMP_BACKWARD",
-        "JUMP_BACKWARD_NO_INTERRUPT")
-JUMPS = ("JUMP", "FOR_ITER", "SEND")
-
-
 # What a stack slot holds: a value; NULL; what was handled before the exception that is handled now
 # (PUSH_EXC_INFO put it there: the resume function is given that exception, and handles it again).
 VALUE, NULL, HANDLED = "value", "null", "handled"
@@ -62,34 +55,6 @@ class Made:
 # hang on code objects, which take no part in garbage collection, and those of a loop lead back to themselves.
 _OWNED: dict[int, dict[Layout, CodeType]] = {}  # by the original's id
 _MADE: dict[int, Made] = {}  # by the resume code's id
-
-
-def live_locals(decoded: Decoded, target: int) -> set[str]:
-    """Names that any instruction reachable from `target` may read."""
-    if looks_at_frame(decoded.code):
-        return set(decoded.code.co_varnames)
-    seen: set[int] = set()
-    names: set[str] = set()
-    supers = bare_supers(decoded)
-    todo = [target]
-    while todo:
-        at = todo.pop()
-        if at in seen or at >= len(decoded.instrs):
-            continue
-        seen.add(at)
-        instr = decoded.instrs[at]
-        if at in supers:
-            names.add(decoded.code.co_varnames[0])
-        if instr.name in READS:
-            names.update(instr.argval if isinstance(instr.argval, tuple) else (instr.argval,))
-        if any(j in instr.name for j in JUMPS) and isinstance(instr.argval, int):
-            todo.append(decoded.at[instr.argval])
-        handler = decoded.handler(instr.offset)
-        if handler is not None:
-            todo.append(decoded.at[handler.target])
-        if instr.name not in ENDS:
-            todo.append(at + 1)
-    return names
 
 
 LOOKS = {"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe"}

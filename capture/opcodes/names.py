@@ -6,7 +6,7 @@ import builtins
 import types
 from typing import Any
 
-from dynacomp.capture._native import suspended
+from dynacomp.capture._native import suspended, unnoticed
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.bytecode.code import VERSION, Instruction
 from dynacomp.capture.bytecode.generator_plan import is_running
@@ -76,9 +76,29 @@ def let_go(cap: Capture, f: Frame, value: Any) -> Any:
     if is_opaque(value) and type(value.obj) in SUSPENDING:
         _let_go_suspended(cap, f, value)
     obj = value.obj if is_lazy(value) else getattr(value, "real", None)
-    if obj is not None and isinstance(lookup(type(obj), "__del__")[1], types.FunctionType):
-        raise Break("effect", f"a {type(obj).__qualname__}, which has a __del__, may go")
+    told = obj if type(obj) not in HOLDS else None if unnoticed(obj) else _finalized_in(obj)
+    if told is not None and _has_finalizer(told):
+        raise Break("effect", f"a {type(told).__qualname__}, which has a __del__, may go")
     return value
+
+
+HOLDS, MOST_HELD = (tuple, list, dict), 256
+
+
+def _has_finalizer(obj: Any) -> bool:
+    return isinstance(lookup(type(obj), "__del__")[1], types.FunctionType)
+
+
+def _finalized_in(held: Any) -> Any:
+    """What has a `__del__` in a container, or in one in it; None where there is no such object."""
+    todo: list[Any] = [held]
+    for _ in range(MOST_HELD):
+        x: Any = todo.pop() if todo else None
+        if type(x) in HOLDS:
+            todo += list(x.values() if type(x) is dict else x)
+        elif _has_finalizer(x):
+            return x
+    return None
 
 
 def _let_go_suspended(cap: Capture, f: Frame, value: OpaqueV) -> None:

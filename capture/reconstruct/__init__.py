@@ -17,6 +17,7 @@
     output          The end of a capture: its Graph, and what runs in place of the frame
     graph_break     Graph breaks: the end of a replacement code object that stops in the middle of
                     its frame
+    unnoticed       Locals that nothing reads any more at a graph break: whether they must live on
     unchanged       What a call leaves as it was, though the program stored into it
     unknown_traces  What a frame asks about the trace that runs it, where JAX's transformations run
                     its caller

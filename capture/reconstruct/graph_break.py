@@ -10,19 +10,16 @@ function: `raise`, `sys.exception()` and the context of new exceptions are those
 from __future__ import annotations
 
 import dis
-import types
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
-import jax
-import numpy as np
 from bytecode import FreeVar, Instr, Label, TryBegin, TryEnd
 
 from dynacomp.capture._native import Tail
-from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.bytecode.code import VERSION, Instruction
+from dynacomp.capture.bytecode.control_flow_graph import EXIT, live, successors
 from dynacomp.capture.bytecode.resume import (
     HANDLED,
     NULL,
@@ -31,7 +28,6 @@ from dynacomp.capture.bytecode.resume import (
     fill_slot,
     instructions,
     late_cells,
-    live_locals,
     resume_code,
 )
 from dynacomp.capture.bytecode.stack_effects import operands
@@ -39,13 +35,10 @@ from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.reconstruct.emit_sources import load_globals
 from dynacomp.capture.reconstruct.output import Recipe, Writer
 from dynacomp.capture.reconstruct.unchanged import effects
+from dynacomp.capture.reconstruct.unnoticed import is_missed
 from dynacomp.capture.symbolic.machine import Capture, Frame
-from dynacomp.capture.values.computed import ArrayV, ScalarV, SizeV
-from dynacomp.capture.values.constant import Const, peek
 from dynacomp.capture.values.frames import HandlingV, is_null
-from dynacomp.capture.values.kind import Kind, define, kind
-from dynacomp.capture.values.objects import OpaqueV
-from dynacomp.capture.values.value import Lazy, Value
+from dynacomp.capture.values.value import Value
 
 
 @dataclass(frozen=True)
@@ -63,10 +56,10 @@ def breaking(cap: Capture, frame: Frame) -> Recipe:
     w = Writer(cap, code)
     w.prepare(effects(cap))
     stack = [_saved(w, v) for v in frame.stack]
-    needed = live_locals(frame.code, frame.index)
+    needed = live(frame.code, frame.index)
     names = sorted(n for n in frame.locals if n in needed)
     saved = {n: w.save(frame.locals[n]) for n in names}
-    kept = {n for n, v in frame.locals.items() if is_missed(w, v)}  # where only one of the ways on reads it, too
+    kept = {n for n, v in frame.locals.items() if n not in read_anyhow(frame) and is_missed(w, v)}
     saved.update({n: w.save(frame.locals[n]) for n in sorted(kept.difference(saved))})
     saved.update({n: w.save(frame.cells[n]) for n in late if n in frame.cells})
     cells = tuple(w.save(frame.cells[n]) for n in (*code.co_cellvars, *code.co_freevars)
@@ -76,28 +69,12 @@ def breaking(cap: Capture, frame: Frame) -> Recipe:
     return w.finish()
 
 
-HARMLESS = (jax.Array, np.ndarray, np.generic, types.ModuleType)
-
-
-def is_missed(w: Writer, value: Any) -> bool:
-    """Whether a local that nothing reads any more must live on to the end of its frame: an object of the
-    program, whose finalizer or weak references would tell that it died early. (Arrays may.)"""
-    if value.source is None and id(value) not in w.e.temps:
-        return False
-    row = kind(value).is_unnoticed
-    return row is None or not row(value)
-
-
-def _is_harmless(real: Any) -> bool:
-    return is_literal(real) or issubclass(type(real), HARMLESS)
-
-
-define(ArrayV, Kind(is_unnoticed=lambda v: True))
-define(Const, Kind(is_unnoticed=lambda v: v.source is None or _is_harmless(peek(v))))
-define(OpaqueV, Kind(is_unnoticed=lambda v: v.source is not None and _is_harmless(v.obj)))
-define(Lazy, Kind(is_unnoticed=lambda v: _is_harmless(v.obj)))
-define(SizeV, Kind(is_unnoticed=lambda v: v.source is not None))
-define(ScalarV, Kind(is_unnoticed=lambda v: v.source is not None))
+def read_anyhow(frame: Frame) -> frozenset[str]:
+    """The locals that every way on from a break may read."""
+    handler = frame.code.handler(frame.instr.offset)
+    ways = [at for at in successors(frame.code, frame.index) if at != EXIT]
+    ways += [frame.code.at[handler.target]] if handler is not None else []
+    return frozenset.intersection(*(live(frame.code, at) for at in ways)) if ways else frozenset()
 
 
 def _saved(w: Writer, value: Value) -> Slot:
@@ -225,7 +202,7 @@ class Leaver:
     def _resume(self, target: int, stack: Sequence[Slot], known: set[str], lasti: int | None = None) -> None:
         """Ends with a call of the resume function at `target`, for the caller to make (see tail.c). A traceback or
         whoever looked may keep this frame: what the program lets go of later must not live on in it."""
-        names = tuple(sorted(known & (live_locals(self.frame.code, target) | self.kept)))
+        names = tuple(sorted(known & (live(self.frame.code, target) | self.kept)))
         layout = Layout(target, tuple(slot.kind for slot in stack), lasti, names)
         code = resume_code(self.frame.code, layout)
         self.w.resumes.append(code)

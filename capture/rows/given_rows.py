@@ -25,7 +25,7 @@ from dynacomp.capture.bodies.subgraphs import localise
 from dynacomp.capture.graph.avals import Aval, aval_of
 from dynacomp.capture.numbers import dynamic_scalars, size_values
 from dynacomp.capture.numbers.applied import Applied, Given
-from dynacomp.capture.numbers.graph_inputs import add_input
+from dynacomp.capture.numbers.graph_inputs import add_input, symbolic_dims
 from dynacomp.capture.numbers.host_functions import as_scalar
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.tracing.trace_call import emit_node
@@ -57,7 +57,8 @@ def parts(cap: Capture, v: Value) -> list[Any] | None:
         return None
     made, found, places = columns
     length = size_values.symbol(cap, S.Count(v.source), list.__len__(v.real), least=2)  # type: ignore[arg-type, attr-defined]
-    stacks = [_column(cap, place, x, length) for place, x in zip(places, found)]
+    firsts = _first(made.of, S.Item(v.source, 0))  # type: ignore[arg-type, attr-defined]
+    stacks = [_column(cap, place, x, length, first) for place, x, first in zip(places, found, firsts)]
     return [Run(length, (_shape(made.of, iter(range(len(found)))),), stacks), *v.appended]  # type: ignore[attr-defined]
 
 
@@ -67,16 +68,26 @@ def _shape(of: Any, places: Iterator[int]) -> Shape:
     return Leaf(next(places), of.kind if isinstance(of, given_lists.Numbers) else None)
 
 
-def _column(cap: Capture, source: S.Host, found: Any, length: Any) -> Any:
+def _first(of: Any, place: Any) -> Iterator[S.Source]:
+    """Where what the columns begin with lies: the sizes that it had are known from when the list was read whole."""
+    for n, part in enumerate(of.parts if isinstance(of, given_lists.Many) else ()):
+        yield from _first(part, S.Item(place, n))
+    if not isinstance(of, given_lists.Many):
+        yield place
+
+
+def _column(cap: Capture, source: S.Host, found: Any, length: Any, first: S.Source) -> Any:
     if isinstance(found, tuple):
         return ScalarV(found, source=source)
-    return _input(cap, source, Aval((length, *found.shape[1:]), found.dtype))
+    dims = symbolic_dims(cap, found[0], first)
+    return _input(cap, source, Aval((length, *dims), found.dtype))
 
 
 def _input(cap: Capture, source: S.Host, aval: Aval) -> ArrayV:
     known = cap.numbers.scalar_nodes.get(source)
     if known is None:
-        cap.guards.add("ndarray", source, (None, *aval.shape[1:]), np.dtype(aval.dtype))
+        cap.guards.add("ndarray", source, tuple(d if isinstance(d, int) else None for d in (None, *aval.shape[1:])),
+                       np.dtype(aval.dtype))
         known = cap.numbers.scalar_nodes[source] = add_input(cap, source, aval)
     made = emit_node(cap, jnp.array, ((localise(cap, known),), {}), aval)  # it comes as an array of NumPy's
     return ArrayV(made, aval)

@@ -17,8 +17,10 @@ inherits what is known of that: what was seen to change in the frame changes the
 
 from __future__ import annotations
 
+import collections
 import functools
 import itertools
+import operator
 import os
 import threading
 import weakref
@@ -32,13 +34,13 @@ import numpy as np
 
 from dynacomp.capture.base.identity_table import IdentityTable
 from dynacomp.capture.base.marks import Mark
-from dynacomp.capture.bytecode.resume import is_resume, original_of
+from dynacomp.capture.bytecode.resume import is_resume, original_of, own_cells
 from dynacomp.capture.bytecode.segments import generator_of
 from dynacomp.capture.control_flow.python_loops import Rounds
 from dynacomp.capture.graph.avals import ARRAY_TYPE
 from dynacomp.capture.kinds.keys import Identity
 from dynacomp.capture.symbolic.lessons import Data, Frozen, Policy
-from dynacomp.capture.values.sources import At, Count, Dim, Host, Source, passed
+from dynacomp.capture.values.sources import At, Closure, Count, Dim, Host, Local, Source, passed
 from dynacomp.capture.wrapping.changing_contents import Content, Part
 from dynacomp.marks import dynamic_marks, static_marks
 from dynacomp.options import Options
@@ -51,6 +53,7 @@ MAX_KINDS = 32  # kinds of calls of one code object that are remembered
 DEPTH, WIDTH = 6, 64  # how deep and how far into a container is looked for the kind of a call
 NOTES = (int, float, complex, bool, str, bytes, type(None))
 LEAVES = (*NOTES, ARRAY_TYPE, np.ndarray)
+COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 
 
 @dataclass(eq=False)
@@ -59,6 +62,7 @@ class Seen:
 
     sizes: dict[tuple[str, int], set[int]] = field(default_factory=dict)
     scalars: dict[str, set[Any]] = field(default_factory=dict)
+    lengths: dict[str, set[int]] = field(default_factory=dict)  # of the containers that the code was given
 
 
 class History:
@@ -110,6 +114,12 @@ class History:
                 return found
         return outer.inherited(kind, place, axis)
 
+    def moving(self) -> set[tuple[int, int]]:
+        """The sizes, with their axes, of arrays that the frames around had with others, too, in calls like the last."""
+        seen = next(reversed(self.outer.kinds.values()), Seen()) if self.outer is not None else Seen()
+        found = {(axis, n) for (_, axis), sizes in seen.sizes.items() if len(sizes) > 1 for n in sizes}
+        return found if self.outer is None else found | self.outer.moving()
+
     def misses_by(self, container: Source) -> int:
         """How often calls, of the frames around too, had another content of this container."""
         name, found, history = repr(container), self.contents[repr(Content(container))], self.outer
@@ -139,7 +149,9 @@ def history_of(code: CodeType, options: Options, traced: bool) -> History:
             found.outer = original = history_of(original_of(code), options, traced)
             found.contents, found.restless = original.contents, original.restless
         elif (around := _around(code)) is not None:
-            found.outer = history_of(around, options, traced)
+            found.outer = outer = history_of(around, options, traced)
+            if code.co_name in COMPREHENSIONS:  # Python runs the frame that it is a part of
+                found.resumed, found.restless = True, outer.restless
         _define(code, code)
         weakref.finalize(code, _HISTORY.pop, key, None).atexit = False
     return found
@@ -223,7 +235,7 @@ def policy_of(history: History, seen: Seen, options: Options, fn: Any, code: Cod
               args: tuple[Any, ...]) -> Policy:
     """What a capture of this call may ask."""
     return Policy(size_rule(history, seen, options, moved(history, seen, fn, code, args)),
-                  scalar_rule(history, seen, options, is_resume(code)),
+                  scalar_rule(history, seen, options, is_resume(code), fresh_cells(code)),
                   functools.partial(changes_often, history, seen, options), opens(history))
 
 
@@ -250,7 +262,8 @@ def moved(history: History, seen: Seen, fn: Any, code: CodeType, args: tuple[Any
 def size_rule(history: History, seen: Seen, options: Options,
               follows: set[tuple[int, int]]) -> Callable[[Source, int, int, Any], Any]:
     """Which sizes of which inputs are symbolic: marked ones (within their bounds), those that were seen to differ,
-    and, among the call's own arrays, those that were equal to one that has just changed."""
+    and, among the call's own arrays, those that were equal to one that has just changed. So are, behind a break, those
+    of what Python then gives (the item of a loop, say) that arrays before it had among others."""
     def is_dynamic(source: Source, axis: int, size: int, array: Any = None) -> Any:
         frozen = history.frozen.get(repr(Dim(source, axis)))
         if options.dynamic is False or size < 2 or axis in static_marks(array) or frozen is not None and (
@@ -260,7 +273,8 @@ def size_rule(history: History, seen: Seen, options: Options,
         if axis in marks:
             return marks[axis]
         had = seen.sizes.get((repr(source), axis)) or history.inherited("sizes", repr(source), axis)
-        return type(source) is Host or options.dynamic is True or bool(had - {size}) or bool(
+        return type(source) is Host or options.dynamic is True or bool(had - {size}) or (
+            history.resumed and not had and source.is_argument and (axis, size) in history.moving()) or bool(
             had or history.outer) and (axis, size) in follows and (source.is_argument or is_fresh(source))
     return is_dynamic
 
@@ -271,15 +285,27 @@ def is_fresh(source: Source) -> bool:
     return argument is not None and argument.name.startswith("$s")
 
 
-def scalar_rule(history: History, seen: Seen, options: Options, resumed: bool) -> Callable[[Source, Any], bool]:
+def fresh_cells(code: CodeType) -> tuple[str, ...]:
+    """Cells that a frame has filled itself which Python runs in part: of a resume function, and of a comprehension in
+    such a frame."""
+    of = _around(original_of(code)) if code.co_name in COMPREHENSIONS else code if is_resume(code) else None
+    return () if of is None else own_cells(of)
+
+
+def scalar_rule(history: History, seen: Seen, options: Options, resumed: bool,
+                cells: tuple[str, ...]) -> Callable[[Source, Any], bool]:
     """Which Python numbers and strings are inputs instead of constants: those that were seen to differ, and, after
     a graph break, those that the frame holds then (Python has just computed them, likely)."""
+    def is_just_made(source: Source) -> bool:
+        return resumed and (source.is_argument or is_fresh(source)) or isinstance(
+            source, Closure) and source.name in cells
+
     def is_dynamic_scalar(source: Source, value: Any) -> bool:
         if options.dynamic is False:
             return False
         if isinstance(source, (At, Count)):  # asked for only where the content, or the key, was seen to change
             return True
-        if resumed and type(value) in (int, float, complex, str, bytes) and (source.is_argument or is_fresh(source)):
+        if type(value) in (int, float, complex, str, bytes) and is_just_made(source):
             return True
         return bool((seen.scalars.get(repr(source)) or history.inherited("scalars", repr(source))) - {value})
     return is_dynamic_scalar
@@ -331,6 +357,26 @@ def is_lasting(history: History, seen: Seen, info: Any) -> bool:
     guards would hold of this call alone."""
     return not any(type(mark) is Mark and (seen.scalars.get(name) or history.inherited("scalars", name)) - {mark}
                    for name, mark in info.scalars.items())
+
+
+def note_lengths(history: History, seen: Seen, code: CodeType, args: tuple[Any, ...],
+                 missed: Source | None) -> None:
+    """Notes how long the containers are that a call passes, and what a comprehension goes over. One that has another
+    length than before would have been missed by that, behind `missed`: those that one program fills change together."""
+    kinds = (*CONTAINERS, *ITERATORS) if code.co_name in COMPREHENSIONS else CONTAINERS
+    for n, (name, arg) in enumerate(zip(code.co_varnames, args)):
+        place = Local(n, name)
+        if type(arg) not in kinds or place == missed:
+            continue
+        had, length = seen.lengths.setdefault(name, set()), operator.length_hint(arg)
+        if had and length not in had:
+            history.missed[place] += 1
+            history.contents[repr(Content(place))] += 1
+        had.add(length)
+
+
+CONTAINERS = (list, dict, set, collections.deque)
+ITERATORS = tuple(map(type, map(iter, ([], (), {}, {}.values(), {}.items()))))
 
 
 def _is_restless(history: History, container: Source, misses: int, most: int) -> bool:

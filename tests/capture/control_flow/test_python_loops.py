@@ -143,3 +143,20 @@ def test_an_exception_in_a_round():
     for steps in (8, 9):
         with pytest.raises(ValueError, match="round 7"):
             compiled(vec(9), steps)
+
+
+def padded(waves):
+    """What comes of a list of another length in each call changes with it, behind the loop and in comprehensions."""
+    feats, lengths = [], []
+    for w in waves:
+        feats.append(jnp.sqrt(w[:w.shape[0] // 2]))
+        lengths.append(feats[-1].shape[0])
+    most = max(lengths)
+    batch = jnp.stack([jnp.pad(f, (0, most - f.shape[0])) for f in feats])
+    return batch.sum() + (jnp.arange(most)[None] < jnp.array(lengths)[:, None]).sum()
+
+
+def test_what_comes_of_a_list_that_changes_settles_with_it():
+    calls = [([jnp.arange(8.0 + 2 * ((i + j) % 6)) + j for j in range(2 + i % 3)],) for i in range(7)]
+    made = captures_of(padded, calls)
+    assert sum(made) <= 14 and not any(made[6:]), made

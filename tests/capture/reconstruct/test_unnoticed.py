@@ -1,0 +1,113 @@
+"""`reconstruct.unnoticed`: locals that nothing reads any more are let go at a break, but for those that would tell."""
+
+import collections
+import math
+import weakref
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dynacomp
+from dynacomp.capture._native import unnoticed
+from tests.changing.kit import outcome, unlike
+
+Pair = collections.namedtuple("Pair", "a b")
+
+
+class Tells(tuple):
+    def __del__(self):
+        pass
+
+
+@pytest.mark.parametrize("obj", [
+    None, 3, 2.5, 1j, True, "text", b"b", ..., NotImplemented, math, np.ones(2), np.float32(1), jnp.ones(2),
+    (1, [2, {"a": jnp.ones(2)}]), Pair(jnp.ones(1), [Pair(1, None)]), {(1, "k"): np.ones(1)}, [0] * 250])
+def test_what_nobody_misses(obj):
+    assert unnoticed(obj)
+
+
+@pytest.mark.parametrize("obj", [
+    object(), lambda: 0, [lambda: 0], {"a": object()}, {object(): 1}, (1, [set()]), Tells((1,)), int, iter([]),
+    np.array([object()]), np.ones(2).view(np.matrix), type("Mine", (int,), {})(3), collections.OrderedDict(),
+    [0] * 300])
+def test_what_may_tell(obj):
+    assert not unnoticed(obj)
+    inside = [obj]
+    inside.append(inside)  # no end
+    assert not unnoticed(inside)
+
+
+def run(fn, calls):
+    """Captures after each call; results, exceptions and side effects are those of plain Python."""
+    dynacomp.reset()
+    compiled, made = dynacomp.jit(fn, backend="eager"), []
+    for args in calls:
+        wrong = unlike(outcome(fn, args()), outcome(compiled, args()))
+        assert not wrong, wrong
+        made.append(dynacomp.stats()["frames_captured"])
+    return made
+
+
+def squares(w, x):
+    return ((w["a"] * x) ** 2).sum()
+
+
+def training(w, batches, log):
+    """In the first round nothing of this is bound yet; in each later one all of it is, and dead."""
+    for batch in batches:
+        dynacomp.graph_break()
+        loss, grads = jax.value_and_grad(squares)(w, batch["x"])
+        pair = Pair(loss, [batch["x"] + 1])
+        w = jax.tree.map(lambda p, g: p - 0.1 * g, w, grads)
+        log(float(pair.a))
+    return w
+
+
+def test_all_rounds_go_on_in_one_function():
+    calls = [lambda: ({"a": jnp.ones(3)}, [{"x": jnp.arange(3.0) * k} for k in range(3)], [].append)] * 4
+    assert run(training, calls)[-1] <= 3
+    assert dynacomp.stats()["breaks"].keys() == {"user"}
+
+
+class Named:
+    def __init__(self, name, log):
+        self.name, self.log = name, log
+
+    def __del__(self):
+        self.log.append(f"{self.name} died")
+
+
+def objects_among_them(xs, mode, log):
+    """A local that is an array in one call is an object with a finalizer in another one."""
+    t = jnp.zeros(())
+    for k, x in enumerate(xs):
+        held = [Named(k, log)] if mode == "list" else Named(k, log) if mode == "object" else {"x": x}  # noqa: F841
+        t = t + x.sum()
+        log.append(f"round {k} {float(t)}")
+        del x
+        log.append("end")
+    return t, log
+
+
+def test_what_tells_lives_on():
+    modes = ("none", "object", "list", "none", "object", "list", "none", "list", "object", "none")
+    made = run(objects_among_them, [lambda i=i, m=m: ([jnp.arange(3.0) + i] * (2 + i % 3), m, []) for i, m in
+                                    enumerate(modes)])
+    assert made[-1] == made[5], made
+
+
+def refers(xs, log):
+    """Of what has a weak reference the program hears, behind a break as before it."""
+    for x in xs:
+        made = {"set": {1, 2}, "x": x}
+        ref = weakref.ref(made["set"])
+        y = x * 2
+        log.append(float(y.sum()))
+        log.append(ref() is not None)
+    return log
+
+
+def test_weak_references_hold():
+    run(refers, [lambda n=n: ([jnp.arange(3.0)] * n, []) for n in (2, 3, 4, 2)])
