@@ -41,7 +41,7 @@ from dynacomp.driver.verifying import is_primitive, verify
 from dynacomp.kernels.templates import TEMPLATES
 from dynacomp.lowering.fuse.fusion import schedule
 from dynacomp.lowering.fuse.schedule import Schedule
-from dynacomp.lowering.interpret import schedules
+from dynacomp.lowering.interpret.schedules import run as run_schedule
 from dynacomp.lowering.passes import cost
 from dynacomp.lowering.passes.cost import Cost
 from dynacomp.lowering.passes.patterns import Match, PatternError, Where, find, rewrite
@@ -105,7 +105,7 @@ def interpret(form: Form, *inputs: Any) -> tuple[Any, ...]:
     """What a Graph or a Schedule computes, one operation at a time: JAX's own operations, or NumPy loops for
     kernels. The oracle of every pass."""
     if isinstance(form, Schedule):
-        return schedules.run(form, inputs, {name: row.reference for name, row in TEMPLATES.items()})
+        return run_schedule(form, inputs, {name: row.reference for name, row in TEMPLATES.items()})
     return tuple(specialise.run(form, *inputs)) if is_primitive(form) else interpreted(form)(*inputs)
 
 
