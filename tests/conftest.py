@@ -11,6 +11,7 @@ third less where XLA optimises little and writes kernels in its older way (`EMIT
 which ones), the rest are slow tests. `by` names the parameter whose cases stay together.
 """
 
+import atexit
 import gc
 import os
 import signal
@@ -84,6 +85,8 @@ if jax.__version_info__ < (0, 11):
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as shells have it for what runs in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+gc.disable()  # until all tests are collected: what is imported stays
+
 MANY_BYTES = 3 << 29
 MEDIUM = ("benchmarks", "capture/base/test_interrupts.py", "capture/base/test_remembered.py",
           "capture/bytecode/test_segments.py", "capture/control_flow/test_rolled_loops.py",
@@ -124,11 +127,17 @@ def pytest_collection_modifyitems(items):
 
 def pytest_collection_finish():
     """What was imported stays: the many collections that tests ask for need not walk through it each time."""
-    gc.collect()
+    gc.enable()
     gc.freeze()
 
 
-def pytest_unconfigure():
+@pytest.hookimpl(tryfirst=True)
+def pytest_unconfigure(config):
+    """A worker of a run has told all that it found: who waits for it need not wait until a gigabyte of objects is taken
+    to pieces one by one. What clears up behind the process is called all the same."""
+    if hasattr(config, "workerinput"):
+        atexit._run_exitfuncs()
+        os._exit(0)
     gc.unfreeze()
 
 

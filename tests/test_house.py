@@ -5,6 +5,7 @@ capture; codegen those of capture and lowering, and kernels; dynacomp may import
 """
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -33,7 +34,12 @@ def module_name(path: Path) -> str:
 
 
 FILES = {module_name(p): p for stage in LAW for p in sorted((ROOT / stage).rglob("*.py"))}
-TREES = {name: ast.parse(path.read_text(), str(path)) for name, path in FILES.items()}
+
+
+@functools.cache
+def trees() -> dict[str, ast.Module]:
+    """Each module, parsed: by the worker that runs these tests, not by each that collects them."""
+    return {name: ast.parse(path.read_text(), str(path)) for name, path in FILES.items()}
 
 
 def stage_of(module: str) -> str:
@@ -65,17 +71,17 @@ def functions(root: ast.AST) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
 
 def test_imports_keep_the_law_and_stand_at_the_top():
     against = [f"{FILES[name]}:{line}: {stage_of(name)} must not import {module}"
-               for name, tree in TREES.items() for module, line in imports_in(name, tree)
+               for name, tree in trees().items() for module, line in imports_in(name, tree)
                if stage_of(module) != stage_of(name) and stage_of(module) not in LAW[stage_of(name)]]
     inside = [f"{FILES[name]}:{line}: {module} is imported inside {function.name}()"
-              for name, tree in TREES.items() for function in functions(tree)
+              for name, tree in trees().items() for function in functions(tree)
               for module, line in imports_in(name, function)]
     assert not against + inside, "\n".join(against + inside)
 
 
 def listed(stage: str) -> list[str]:
     """The rooms and modules of a stage, in the order that its `__init__` lists them."""
-    return re.findall(r"^    (\w+)  ", ast.get_docstring(TREES[f"dynacomp.{stage}"], clean=False), re.M)
+    return re.findall(r"^    (\w+)  ", ast.get_docstring(trees()[f"dynacomp.{stage}"], clean=False), re.M)
 
 
 ROOMS = {stage: listed(stage) for stage in ("capture", "lowering", "codegen")}
@@ -109,13 +115,13 @@ def test_no_room_imports_upwards(stage):
     order = {f"dynacomp.{stage}.{room}": i for i, room in enumerate(ROOMS[stage])}
     room_of = lambda module: ".".join(module.split(".")[:3])
     upwards = [f"{FILES[name]}:{line}: {room_of(name)} must not import {module}"
-               for name, tree in TREES.items() if room_of(name) in order for module, line in imports_in(name, tree)
+               for name, tree in trees().items() if room_of(name) in order for module, line in imports_in(name, tree)
                if module not in NATIVE and order.get(room_of(module), 0) > order[room_of(name)]]
     assert not upwards, "\n".join(upwards)
 
 
 def test_a_module_says_what_it_is_and_is_finished():
-    silent = [str(FILES[name]) for name, tree in TREES.items() if not ast.get_docstring(tree)]
+    silent = [str(FILES[name]) for name, tree in trees().items() if not ast.get_docstring(tree)]
     assert not silent, f"without a docstring: {silent}"
     unfinished = [f"{path}:{i}: {line}" for path in FILES.values()
                   for i, line in enumerate(path.read_text().splitlines(), 1) if UNFINISHED.search(line)]
@@ -124,7 +130,7 @@ def test_a_module_says_what_it_is_and_is_finished():
 
 def handlers(*but: str) -> list[tuple[str, ast.ExceptHandler]]:
     """Every `except`, with its place."""
-    return [(f"{FILES[name]}:{node.lineno}", node) for name, tree in TREES.items() if name not in but
+    return [(f"{FILES[name]}:{node.lineno}", node) for name, tree in trees().items() if name not in but
             for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler)]
 
 
@@ -151,14 +157,14 @@ def test_a_broad_except_is_for_ours_alone():
               and not (isinstance(node.type, ast.Call) and ast.unparse(node.type.func) == "ours")
               and ast.unparse(node.body[-1]) != "raise"]
     assert not greedy, f"write `except ours(...)`: {greedy}"
-    hidden = [f"{FILES[name]}:{node.lineno}" for name, tree in TREES.items() for node in ast.walk(tree)
+    hidden = [f"{FILES[name]}:{node.lineno}" for name, tree in trees().items() for node in ast.walk(tree)
               if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("suppress") and broad & _caught(node)]
     assert not hidden, f"write `with suppressing(...)`: {hidden}"
 
 
 def test_no_cache_keeps_the_programs_objects_alive():
     """`functools.cache` on a class or a function would; `capture.base.remembered` does not."""
-    kept = [f"{FILES[name]}:{f.lineno}: {f.name}" for name, tree in TREES.items() for f in functions(tree)
+    kept = [f"{FILES[name]}:{f.lineno}: {f.name}" for name, tree in trees().items() for f in functions(tree)
             if {"functools.cache", "cache"} & {ast.unparse(d).split("(")[0] for d in f.decorator_list}
             for a in f.args.args if a.annotation
             and re.search(r"\btype\b|FunctionType|CodeType", ast.unparse(a.annotation))]
@@ -166,7 +172,7 @@ def test_no_cache_keeps_the_programs_objects_alive():
 
 
 def test_no_import_cycles():
-    graph = networkx.DiGraph((name, module) for name, tree in TREES.items()
+    graph = networkx.DiGraph((name, module) for name, tree in trees().items()
                              for module, _ in imports_in(name, tree) if module in FILES)
     cycles = [sorted(c) for c in networkx.strongly_connected_components(graph) if len(c) > 1]
     assert not cycles
@@ -191,7 +197,7 @@ def test_only_options_reads_the_environment():
 
 def test_jax_jit_is_bound_at_import():
     """A program may put `dynacomp.jit` in its place: what dynacomp itself compiles is not the program's."""
-    late = {f"{name}:{node.lineno}" for name, tree in TREES.items() for function in ast.walk(tree)
+    late = {f"{name}:{node.lineno}" for name, tree in trees().items() for function in ast.walk(tree)
             if isinstance(function, ast.FunctionDef) for node in ast.walk(function)
             if isinstance(node, ast.Attribute) and ast.unparse(node) == "jax.jit"}
     assert not late
@@ -199,7 +205,7 @@ def test_jax_jit_is_bound_at_import():
 
 def test_no_text_is_evaluated():
     """Sizes are expression trees: no printed size, and no other expression, is read back by `eval`, or by SymPy."""
-    found = [f"{name}:{node.lineno}" for name, tree in TREES.items() for node in ast.walk(tree)
+    found = [f"{name}:{node.lineno}" for name, tree in trees().items() for node in ast.walk(tree)
              if isinstance(node, ast.Call) and ast.unparse(node.func) in (
                  "eval", "sympy.parse_expr", "sympy.S", "jax.export.symbolic_shape", "export.symbolic_shape")
              or isinstance(node, ast.Call) and ast.unparse(node.func) == "sympy.sympify" and isinstance(

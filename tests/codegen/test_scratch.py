@@ -1,9 +1,8 @@
 """Temporary folders: gone with the block, and those of killed processes with the next one that needs a folder."""
 
+import atexit
+import multiprocessing
 import os
-import signal
-import subprocess
-import sys
 
 import pytest
 
@@ -20,20 +19,23 @@ def place(tmp_path, monkeypatch):
     scratch.private_folder.cache_clear()
 
 
-def worker(place):
-    """A process that works in its two folders until it is told to end or killed."""
-    program = f"""
-import sys, tempfile
-tempfile.tempdir = {str(place)!r}
-from dynacomp.codegen.scratch import private_folder, scratch
-with scratch() as folder:
-    for own in (folder, private_folder()):
-        (own / "file").write_text("half-done")
-    print(flush=True)
-    sys.stdin.read()
-"""
-    process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    return process
+def work(told):
+    """What a process does that works in its two folders until it is told to end, or killed."""
+    atexit._clear()  # what this process clears up when it ends
+    with scratch.scratch() as folder:
+        for own in (folder, scratch.private_folder()):
+            (own / "file").write_text("half-done")
+        told.send("works")
+        told.recv()
+    atexit._run_exitfuncs()
+
+
+def worker():
+    here, there = multiprocessing.Pipe()
+    process = multiprocessing.get_context("fork").Process(target=work, args=(there,))
+    process.start()
+    assert here.recv() == "works"
+    return process, here
 
 
 def test_gone_with_the_block(place):
@@ -43,19 +45,19 @@ def test_gone_with_the_block(place):
     assert not list(place.iterdir())
 
 
+@pytest.mark.filterwarnings("ignore")  # JAX warns of forks
 def test_what_a_killed_process_left_is_removed_by_the_next(place):
-    dead, alive = worker(place), worker(place)
-    for process in (dead, alive):
-        process.stdout.readline()
+    (dead, _), (alive, told) = worker(), worker()
     held = set(place.iterdir())
     assert len(held) == 4
-    dead.send_signal(signal.SIGKILL)
-    dead.wait()
+    dead.kill()
+    dead.join()
     with scratch.scratch() as mine:
         left = set(place.iterdir()) - {mine}
         assert len(left) == 2 and left < held and all(p.joinpath("file").exists() for p in left)
-    alive.communicate()
-    assert alive.returncode == 0 and not list(place.iterdir())
+    told.send("end")
+    alive.join()
+    assert alive.exitcode == 0 and not list(place.iterdir())
 
 
 def test_other_folders_stay(place):

@@ -1,6 +1,7 @@
 """Every reason for a graph break is a row, and every row is a reason that some code gives."""
 
 import ast
+import functools
 import pathlib
 
 import pytest
@@ -23,16 +24,18 @@ def texts(path):
     return words, kinds
 
 
-FOUND = {path: texts(path) for path in SOURCES}
+@functools.cache
+def found():
+    return {path: texts(path) for path in SOURCES}
 
 
 def test_whoever_breaks_gives_a_reason_that_has_a_row():
-    kinds = set().union(*(kinds for _, kinds in FOUND.values()))
+    kinds = set().union(*(kinds for _, kinds in found().values()))
     assert len(kinds) > 30 and kinds <= REASONS.keys()
 
 
 def test_every_row_is_given_by_some_code():
-    words = set().union(*(words for words, _ in FOUND.values()))
+    words = set().union(*(words for words, _ in found().values()))
     native = "".join(p.read_text() for p in (ROOT / "capture" / "_native").glob("*.c"))
     assert {kind for kind in REASONS if kind not in words and f'"{kind}"' not in native} == set()
 
