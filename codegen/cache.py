@@ -2,7 +2,7 @@
 
 An entry is `<key>.so`: the key hashes the source, the headers, the flags, the compiler's version and
 the CPU. The objects of the templates that it was linked with lie beside it, `<key>.o`, for the next one. A file
-ends in its own SHA-256 (a loader does not mind); code is loaded only where that agrees and
+ends in the SHA-256 of its name and content (a loader does not mind); code is loaded only where that agrees and
 the folder and the file belong to this user and nobody else may write them. Files appear by atomic rename, so
 processes that build one key at once do no harm. Where the folder cannot be used (read-only, full,
 another's), code is built in a private temporary folder, and `tell` is told why.
@@ -107,7 +107,7 @@ def verified(folder: Path, key: str) -> Path | None:
     """The cached library where it is whole and ours, else None."""
     library = folder / f"{key}.so"
     try:
-        return library if is_trusted(library) and is_sealed(library.read_bytes()) else None
+        return library if is_trusted(library) and is_sealed(library.read_bytes(), library.name) else None
     except ours(OSError):
         return None
 
@@ -119,14 +119,14 @@ def is_trusted(file: Path, owner: int | None = None) -> bool:
             and not status.st_mode & 0o022)
 
 
-def sealed(code: bytes) -> bytes:
-    """The code with its digest behind it."""
-    return code + hashlib.sha256(code).digest()  # SEAL bytes more
+def sealed(code: bytes, name: str) -> bytes:
+    """The code with the digest of its file's name and itself behind it: another's, copied there, is none of ours."""
+    return code + hashlib.sha256(name.encode() + b"\0" + code).digest()  # SEAL bytes more
 
 
-def is_sealed(data: bytes) -> bool:
-    """Whether the last bytes are the digest of the others."""
-    return len(data) > SEAL and hashlib.sha256(data[:-SEAL]).digest() == data[-SEAL:]
+def is_sealed(data: bytes, name: str) -> bool:
+    """Whether the file of this name holds what `sealed` made for it."""
+    return len(data) > SEAL and sealed(data[:-SEAL], name) == data
 
 
 def _build_into(request: Request, folder: Path, tell: Tell) -> Path:
@@ -147,7 +147,7 @@ def content(file: Path, owner: int | None = None) -> bytes | None:
         data = file.read_bytes() if is_trusted(file, owner) else b""
     except ours(OSError):
         return None
-    return data[:-SEAL] if is_sealed(data) else None
+    return data[:-SEAL] if is_sealed(data, file.name) else None
 
 
 def prebuilt(name: str) -> bytes | None:
@@ -160,7 +160,7 @@ def publish(content: bytes, file: Path) -> None:
     handle, name = tempfile.mkstemp(dir=file.parent, suffix=".part")
     try:
         with os.fdopen(handle, "wb") as part:
-            part.write(sealed(content))
+            part.write(sealed(content, file.name))
         os.replace(name, file)
     finally:
         Path(name).unlink(missing_ok=True)

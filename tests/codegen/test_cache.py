@@ -70,6 +70,15 @@ def test_damaged_entries_are_built_again(tmp_path, damage):
     assert run(tmp_path).cached
 
 
+def test_what_was_sealed_for_another_name_is_not_trusted(tmp_path):
+    """A whole file of ours, copied over another: its code gives other answers."""
+    mine, other = tmp_path / "a.so", tmp_path / "b.so"
+    cache.publish(b"code", mine)
+    assert (cache.content(mine), cache.verified(tmp_path, "a")) == (b"code", mine)
+    other.write_bytes(mine.read_bytes())
+    assert (cache.content(other), cache.verified(tmp_path, "b")) == (None, None)
+
+
 def test_folder_that_is_a_file(tmp_path, caplog):
     folder = tmp_path / "file"
     folder.write_text("not a folder")
@@ -182,17 +191,16 @@ def test_a_template_is_compiled_once_for_all_that_call_it(tmp_path, monkeypatch)
     assert len(list(tmp_path.glob("*.o"))) == 4
 
 
-@pytest.mark.parametrize("damage", ["truncate", "garble", "foreign_mode"])
-def test_damaged_objects_are_made_again(tmp_path, damage):
+def test_damaged_objects_are_made_again(tmp_path):
     product(tmp_path, PRODUCTS[0])
     (object_file,) = tmp_path.glob("*.o")
     content = object_file.read_bytes()
-    damaged = {"truncate": content[:1000], "garble": content[:-8] + b"damaged!"}
-    object_file.write_bytes(damaged.get(damage, content))
-    if damage == "foreign_mode":
-        object_file.chmod(0o777)
-    product(tmp_path, PRODUCTS[1])
-    assert object_file.read_bytes() == content and not object_file.stat().st_mode & 0o022
+    damages = (content[:1000], 0o600), (content[:-8] + b"damaged!", 0o600), (content, 0o777)  # of others, maybe
+    for n, (damaged, mode) in zip((40, 48, 56), damages):
+        object_file.write_bytes(damaged)
+        object_file.chmod(mode)
+        product(tmp_path, PRODUCTS[1], n)
+        assert object_file.read_bytes() == content and not object_file.stat().st_mode & 0o022
 
 
 def test_objects_serve_where_the_folder_cannot(tmp_path):
