@@ -31,6 +31,7 @@ from dynacomp.capture.graph.sizes import Size, is_symbolic
 
 JAX_ASSOCIATIVE_SCAN = jax.lax.associative_scan
 JAX_CONST = lax._const
+JAX_SCAN_LENGTH = loops._infer_scan_length
 
 
 def scan_of_length(f: Callable[..., Any], init: Any, length: Any, reverse: bool = False, unroll: Any = 1) -> Any:
@@ -99,6 +100,13 @@ def constant(example: Any, value: Any) -> Any:
         return value
     dtype = jax.dtypes.canonicalize_dtype(example.dtype)
     return _convert_element_type(jnp.asarray(value), dtype, weak_type=getattr(example, "weak_type", False))
+
+
+def scan_length(xs_flat: list[Any], xs_avals: list[Any], length: Any) -> Any:
+    """How many rounds `lax.scan` makes. One told beside the arrays that have as many rows is theirs (`hk.scan`)."""
+    if is_symbolic(length) and xs_flat and all(np.shape(x)[:1] == (length,) for x in xs_flat):
+        length = None
+    return JAX_SCAN_LENGTH(xs_flat, xs_avals, length)
 
 
 def arange(start: Any, step: Any, length: Any, dtype: Any) -> Any:
@@ -221,6 +229,7 @@ def index_or_size(x: Any) -> Any:
 
 
 CONTRACTORS[Size] = contract_path  # type: ignore[index]  # a row of the table for dimensions of ours
+loops._infer_scan_length = scan_length
 parallel.lax = types.SimpleNamespace(**vars(lax) | {"_const": constant})  # type: ignore[assignment]
 loops.associative_scan = associative_scan  # for the derivatives of cumulative products and maxima
 # JAX asks for the indices of a convolution's padding, which derivatives compute from sizes; what it makes of "SAME" it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import haiku as hk
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import dynacomp
 from dynacomp.capture.graph import sized_calls
+from tests.capture.program_kit import outcome
 
 KEY = jax.random.key(0)
 
@@ -182,3 +184,14 @@ def test_an_associative_scan_of_arrays_of_two_lengths():
 ])
 def test_sums_over_named_axes_of_changing_sizes(body):
     settled(jax.vmap(body, axis_name="b"), [(normal(n, 2),) for n in (3, 4, 6, 2, 9)], captures=2)
+
+
+def test_a_scan_that_a_library_tells_its_changing_length():
+    def sums(x, more=0):
+        scan = hk.transform(lambda x: hk.scan(lambda c, v: (c + v, c * v), jnp.zeros(2), x, x.shape[0] + more))
+        return scan.apply({}, None, x)
+
+    settled(sums, [(normal(n, 2),) for n in (3, 4, 6, 2, 9)], captures=2)
+    compiled = dynacomp.jit(sums, backend="eager")
+    for n in (3, 4, 5):
+        assert outcome(compiled, (normal(n, 2), 1)) == outcome(sums, (normal(n, 2), 1))
