@@ -104,7 +104,8 @@ def forbid_sharing(given: Sequence[jax.Array], all_arrays: Iterable[jax.Array]) 
 def give_up(given: Sequence[jax.Array], results: Sequence[jax.Array]) -> list[jax.Array]:
     """Deletes the donated arrays whose place a result takes; the others, which were of no use.
 
-    As in JAX a result takes the place of an array of its shape and dtype, else of one of its size.
+    As in JAX a result takes the place of an array of its shape and dtype, else of one of as many elements: that one
+    stays, but is not told of, where these are of another width.
     """
     kept = {id(x) for x in results}
     left = [x for x in given if id(x) not in kept and not x.is_deleted()]
@@ -115,10 +116,10 @@ def give_up(given: Sequence[jax.Array], results: Sequence[jax.Array]) -> list[ja
 
 
 def _replaced(x: jax.Array, free: list[jax.Array], kind: Callable[[jax.Array], Any]) -> bool:
-    """Whether one of the `free` results is of x's kind: it is used up then, and x deleted."""
+    """Whether one of the `free` results is of x's kind: it is used up then, and x deleted if it fits there."""
     at = next((k for k, y in enumerate(free) if kind(y) == kind(x)), None)
     if at is None:
         return False
-    free.pop(at)
-    x.delete()
+    if free.pop(at).dtype.itemsize == x.dtype.itemsize:
+        x.delete()
     return True

@@ -57,6 +57,10 @@ def test_another_dtype_of_the_same_size_takes_the_place(jit):
     a = x()
     jit(lambda a: a.astype(jnp.int32), donate_argnums=0)(a)
     assert a.is_deleted()
+    for narrow in (jnp.int8, bool):
+        a = x()
+        jit(lambda a, to=narrow: a.astype(to), donate_argnums=0)(a)
+        assert not a.is_deleted()
 
 
 def test_unusable_buffers_stay_and_one_warning_says_so(jit):
