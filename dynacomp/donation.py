@@ -3,8 +3,8 @@
 A donated argument's arrays are given up by the caller: where a result of the same size takes their
 place they are deleted once the call has succeeded, so that using one again raises as in JAX; its
 memory is the next call's. A donated array that no result can take the place of stays, with JAX's own
-warning; so does one that is itself part of the result. Under a transformation of JAX, and in code
-that is compiled as part of its caller, nothing is donated.
+warning; so does one that is itself part of the result. Under a transformation of JAX nothing is donated.
+A function that is compiled as part of its caller donates as well (`capture/calls/donations.py`).
 
     step = jit(step, donate_argnums=0)
     params = step(params, batch)        # the old params are gone

@@ -1,10 +1,10 @@
-"""What a call of `jax.jit(f, donate_argnums=...)` does beside calling `f`: it deletes the arrays that it is given.
+"""What a call of `jax.jit(f, donate_argnums=...)`, or of ours, does beside calling `f`: it deletes what it is given.
 
 It does where Python makes the call (see `tracing/donors.py`), and where an array is of use: the function reads it, and
 a result of its shape and dtype takes its place. Where that is certain, the array counts as deleted from here on:
 whoever reads it breaks the graph, and JAX raises in Python. It is deleted once the Graph has run: one that existed, and
 one that the Graph computes if Python gets it. Elsewhere (results of another dtype, numbers, arrays given twice) Python
-makes the call.
+makes the call. Ours donates nothing under a transformation, and asks not what the function reads.
 
     step = jax.jit(step, donate_argnums=0)
     params = step(params, batch)        # the old params are gone
@@ -14,8 +14,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
+from dynacomp.capture._native import CompiledFunction
 from dynacomp.capture.graph.avals import as_struct, is_aval
 from dynacomp.capture.graph.graph import GET_ATTR, PLACEHOLDER, Builder, Node, nodes_in
 from dynacomp.capture.graph.interpreter import materialise
@@ -25,18 +27,46 @@ from dynacomp.capture.tracing.jaxprs import jaxpr_of, used_inputs
 from dynacomp.capture.tracing.lowered_args import leaf_nodes, lower_arg, parts
 from dynacomp.capture.values.computed import ArrayV
 from dynacomp.capture.values.value import Value
-from dynacomp.capture.wrapping.builder import donates
+from dynacomp.capture.wrapping.builder import JITTED
+
+
+@dataclass(frozen=True)
+class Donation:
+    """Which arguments a function donates; reads: only those that it reads."""
+
+    numbers: tuple[int, ...]
+    names: tuple[str, ...]
+    ours: bool = False
+    reads: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.numbers or self.names)
+
+
+NOTHING = Donation((), ())
+
+
+def donation(cap: Capture, obj: Any) -> Donation:
+    """What a call of `obj` at hand donates."""
+    if type(obj) is JITTED and not is_compiled(cap):
+        info: Any = obj._jit_info  # type: ignore[attr-defined]
+        return Donation(info.donate_argnums, info.donate_argnames, reads=not info.keep_unused)
+    if isinstance(obj, CompiledFunction) and type(obj) is not CompiledFunction and not (
+            cap.under_trace or cap.effects.jitted):
+        return Donation(obj.donated.numbers, obj.donated.names, ours=True)  # type: ignore[attr-defined]
+    return NOTHING
 
 
 def refuse(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str, Value]) -> None:
     """Break for a call that deletes arrays, and that stays a call of JAX's."""
-    if donates(obj) and not is_compiled(cap) and any(True for _ in _leaves(cap, _donated(obj, args, kwargs))):
+    if any(True for _ in _leaves(cap, donation(cap, obj), args, kwargs)):
         raise refused("of a function that stays a call")
 
 
 def called(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str, Value], run: Callable[[], Value]) -> Value:
     """What `obj(*args, **kwargs)` returns, by `run()`, which enters its function."""
-    given = {} if not donates(obj) or is_compiled(cap) else _given(cap, obj, args, kwargs)
+    told = donation(cap, obj)
+    given = _given(cap, told, args, kwargs)
     if not given:
         return run()
     if cap.root.traced or any(b.donated is None for b in cap.bodies):
@@ -46,7 +76,7 @@ def called(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str, Value], 
     results = set(leaf_nodes(lower_arg(cap, result)))
     if results & given.keys() or _counted(given) - _counted(results):
         raise refused("whose place no result takes")
-    if not obj._jit_info.keep_unused and not _all_used(cap, given, results, since):
+    if told.reads and not _all_used(cap, given, results, since):
         raise refused("that the function does not read")
     give_up(cap, given)
     return result
@@ -56,28 +86,30 @@ def _builder(cap: Capture) -> Builder:
     return cap.bodies[-1].builder if cap.bodies else cap.graph.builder
 
 
-def _given(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str, Value]) -> dict[Node, ArrayV]:
+def _given(cap: Capture, told: Donation, args: list[Value], kwargs: dict[str, Value]) -> dict[Node, ArrayV]:
     """The donated arrays by their Nodes."""
-    donated = _donated(obj, args, kwargs)
-    others = [v for v in (*args, *kwargs.values()) if not any(v is d for d in donated)]
-    leaves = list(_leaves(cap, donated))
+    leaves = list(_leaves(cap, told, args, kwargs))
     given = {part: checked(cap.libraries.handed.get(part)) for part in leaves}
-    if len(given) < len(leaves) or given and given.keys() & {n for v in others for n in leaf_nodes(lower_arg(cap, v))}:
+    others = (v for v, is_donated in _arguments(told, args, kwargs) if given and not is_donated)
+    if len(given) < len(leaves) or any(n in given for v in others for n in leaf_nodes(lower_arg(cap, v))):
         raise refused("that is an argument twice")
     return given
 
 
-def _donated(obj: Any, args: list[Value], kwargs: dict[str, Value]) -> list[Value]:
-    """The donated arguments."""
-    info = obj._jit_info
-    numbers = {n + len(args) if n < 0 else n for n in info.donate_argnums}
-    return [*(v for n, v in enumerate(args) if n in numbers),
-            *(v for name, v in kwargs.items() if name in info.donate_argnames)]
+def _arguments(told: Donation, args: list[Value], kwargs: dict[str, Value]) -> Iterator[tuple[Value, bool]]:
+    """The arguments, and whether they are donated."""
+    numbers = {n + len(args) if n < 0 else n for n in told.numbers}
+    yield from ((v, n in numbers) for n, v in enumerate(args))
+    yield from ((v, name in told.names) for name, v in kwargs.items())
 
 
-def _leaves(cap: Capture, values: Iterable[Value]) -> Iterator[Any]:
-    """What JAX finds in these arguments: Nodes, and numbers."""
-    return (part for v in values for part in parts(lower_arg(cap, v)) if isinstance(part, (Node, int, float, complex)))
+def _leaves(cap: Capture, told: Donation, args: list[Value], kwargs: dict[str, Value]) -> Iterator[Any]:
+    """What JAX finds in donated arguments: Nodes, and numbers; ours donates arrays of JAX alone."""
+    for value, is_donated in _arguments(told, args, kwargs) if told else ():
+        for part in parts(lower_arg(cap, value)) if is_donated else ():
+            if isinstance(part, Node) and not (told.ours and part not in cap.libraries.handed) or isinstance(
+                    part, (int, float, complex)) and not told.ours:
+                yield part
 
 
 def _counted(nodes: Iterable[Node]) -> Counter[Any]:

@@ -401,12 +401,6 @@ TRACED = (Jaxpr, ClosedJaxpr, _HashableCallableShim)  # what pullbacks and linea
 RECORDS = (OpaqueTraceState,)  # objects of JAX that are made anew all the time: known by their content
 
 
-def donates(obj: Any) -> bool:
-    """Whether that is a jitted function which deletes what it is given."""
-    info: Any = obj._jit_info if type(obj) is JITTED else None  # type: ignore[attr-defined]
-    return info is not None and bool(info.donate_argnums or info.donate_argnames)
-
-
 def _is_library_leaf(obj: Any) -> bool:
     """An object of a pure library that is no pytree (`jax.custom_jvp`, a sharding): taken whole. One that holds arrays
     (`x.at`) is what it holds: it is of this call, and the arrays may be traced."""

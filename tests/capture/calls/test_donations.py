@@ -14,6 +14,7 @@ step = jax.jit(lambda params, rate: jax.tree.map(lambda v: v * rate, params), do
 zeros = jax.jit(jnp.zeros_like, donate_argnums=0)
 second = jax.jit(lambda a, b: b + 1, donate_argnums=0)
 both = jax.jit(lambda a, b: (a + b, a - b), donate_argnums=(0, 1))
+ours = dynacomp.jit(lambda a: a * 2 + 1, donate_argnums=0, backend="eager")
 within = jax.jit(lambda a: double(a) + 1)
 
 
@@ -108,7 +109,13 @@ def in_a_custom_jvp(x, y):
     return custom(x)
 
 
-PROGRAMS = {one: 0, tree: 0, used_before: 0, given_back: 0, made_here: 0, in_a_loop: 0, in_a_long_loop: 0,
+def by_ours(x, y):
+    for _ in range(2):
+        x = ours(x)
+    return jax.grad(lambda a: ours(a).sum())(y), x, y
+
+
+PROGRAMS = {one: 0, by_ours: 0, tree: 0, used_before: 0, given_back: 0, made_here: 0, in_a_loop: 0, in_a_long_loop: 0,
             swapped_in_a_long_loop: 2, of_an_object: 0, of_two: 0, below_another_jit: 0, in_a_scan: 0, used_later: 1,
             of_no_use: 2, in_vmap: 1, in_a_gradient: 2, under_checkpoint: 1, in_a_custom_jvp: 1}
 
