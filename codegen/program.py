@@ -37,7 +37,8 @@ STOCK = 192  # arrays made ahead, about, in one execution: the more, the less ea
 STOCK_BYTES = 4 << 20  # ... and at most this much memory for them
 ADDRESSES = "dynacomp_addresses"
 
-_launch.bind(_jax.ArrayImpl, _jax.batched_block_until_ready, _jax.batched_device_put, np.ndarray)
+_launch.bind(_jax.ArrayImpl, _jax.batched_block_until_ready, _jax.batched_device_put, np.ndarray,
+             jax.errors.JaxRuntimeError)
 jax.ffi.register_ffi_target(ADDRESSES, _launch.addresses, platform="cpu", api_version=1)
 
 

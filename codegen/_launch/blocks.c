@@ -96,6 +96,12 @@ PyTypeObject BlockType = {
     .tp_dealloc = Block_dealloc,
     .tp_as_buffer = &Block_procs,
 };
+void *no_memory(size_t bytes)
+{
+    PyErr_Format(jax.error, "RESOURCE_EXHAUSTED: Out of memory allocating %zu bytes.", bytes);
+    return NULL;
+}
+
 Block *Block_new(size_t bytes)
 {
     Block *b = PyObject_New(Block, &BlockType);
@@ -105,7 +111,7 @@ Block *Block_new(size_t bytes)
     b->data = block_take(bytes);
     if (!b->data) {
         Py_DECREF(b);
-        return (Block *)PyErr_NoMemory();
+        return no_memory(bytes);
     }
     return b;
 }

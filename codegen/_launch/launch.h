@@ -31,6 +31,7 @@ typedef struct {
     PyObject *put;                /* batched_device_put */
     PyObject *put_names;          /* ("committed",) */
     PyObject *ndarray;            /* numpy.ndarray */
+    PyObject *error;              /* JaxRuntimeError */
 } jax_t;
 extern jax_t jax;
 
@@ -49,6 +50,7 @@ typedef struct {
 } Block;
 extern PyTypeObject BlockType;
 Block *Block_new(size_t bytes);
+void *no_memory(size_t bytes);              /* NULL, with JAX's exception: a program may look for it, and halve its batch */
 void *block_take(size_t bytes);             /* 64-byte aligned; NULL without memory */
 void block_give(void *p, size_t bytes);     /* `bytes` as it was asked for */
 

@@ -18,9 +18,9 @@ static PyObject *function_of(PyObject *type, const char *name)
 
 static PyObject *bind(PyObject *module, PyObject *args)
 {
-    PyObject *array, *await_all, *put, *ndarray;
+    PyObject *array, *await_all, *put, *ndarray, *error;
     (void)module;
-    if (!PyArg_ParseTuple(args, "O!OOO", &PyType_Type, &array, &await_all, &put, &ndarray))
+    if (!PyArg_ParseTuple(args, "O!OOOO", &PyType_Type, &array, &await_all, &put, &ndarray, &error))
         return NULL;
     const struct { PyObject **to; const char *name; } functions[] = {
         {&jax.aval, "aval"}, {&jax.sharding, "_sharding"}, {&jax.committed, "_committed"},
@@ -37,11 +37,13 @@ static PyObject *bind(PyObject *module, PyObject *args)
     Py_XSETREF(jax.await_all, Py_NewRef(await_all));
     Py_XSETREF(jax.put, Py_NewRef(put));
     Py_XSETREF(jax.ndarray, Py_NewRef(ndarray));
+    Py_XSETREF(jax.error, Py_NewRef(error));
     Py_RETURN_NONE;
 }
 
 static PyMethodDef methods[] = {
-    {"bind", bind, METH_VARARGS, "bind(ArrayImpl, batched_block_until_ready, batched_device_put, ndarray)"},
+    {"bind", bind, METH_VARARGS, 
+     "bind(ArrayImpl, batched_block_until_ready, batched_device_put, ndarray, JaxRuntimeError)"},
     {NULL, NULL, 0, NULL},
 };
 static struct PyModuleDef definition = {

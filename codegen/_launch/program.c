@@ -18,7 +18,7 @@ static int take_arena(call_t *call)
     }
     call->arena = block_take(call->arena_bytes);
     if (!call->arena)
-        PyErr_NoMemory();
+        no_memory(call->arena_bytes);
     return call->arena ? 0 : -1;
 }
 
@@ -53,7 +53,7 @@ static int run_native(call_t *call)
     restore_subnormals(before);
     Py_END_ALLOW_THREADS
     if (status) {
-        PyErr_SetString(PyExc_MemoryError, "no memory for the scratch of a compiled kernel");
+        PyErr_SetString(jax.error, "RESOURCE_EXHAUSTED: Out of memory for the scratch of a compiled kernel.");
         return -1;
     }
     return PyErr_CheckSignals();

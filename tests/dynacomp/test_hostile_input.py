@@ -135,3 +135,10 @@ def test_sharded_arrays():
     mesh = jax.sharding.Mesh(np.array([device]), ("d",))
     spread = jax.device_put(X, jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("d")))
     same(lambda a: a * 2 + 1, (X,), (spread,), (jax.device_put(X, device),), (X,))
+
+
+def test_too_much_memory_is_jaxs_exception():
+    """Programs look for it, and halve their batch."""
+    same(lambda a, n: jnp.broadcast_to(a[:, None, None], (4, n, n)) * 2 + 1, (X, 3), (X, 5), (X, 20_000_000), (X, 4),
+         backend="cpp")
+    assert dynacomp.stats()["frames_captured"] == 2
