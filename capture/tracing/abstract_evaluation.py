@@ -47,6 +47,7 @@ from dynacomp.capture.tracing.failures import (
     Failed,
     can_be_called,
     eager_error,
+    enter_class,
     enter_next,
     enter_others,
     is_defect,
@@ -58,6 +59,7 @@ from dynacomp.capture.tracing.library_reads import overhearing
 from dynacomp.capture.tracing.lowered_args import (
     fails_now,
     leaf_nodes,
+    library_args,
     lowered_sizes,
     may_be_asked,
     parts,
@@ -128,6 +130,9 @@ def evaluated_anew(cap: Capture, fn: Any, lowered: Any, since: int) -> tuple[Out
         return abstract(cap, fn, lowered[0], lowered[1], since), lowered
     except Failed as failed:
         error = failed.args[0]
+    except NeedsConcrete:
+        _enter_makers(cap, lowered)
+        raise
     if had_no_room(error):
         raise error
     if len(cap.sizes.scope.relations) > decided:  # sizes that were found equal half-way are one size from the start now
@@ -160,6 +165,15 @@ def evaluated_anew(cap: Capture, fn: Any, lowered: Any, since: int) -> tuple[Out
     enter_next(cap, fn, list(parts(lowered)))
     size_values.freeze(cap, blamed, f"{label(fn)}: {error}".partition("\n")[0])
     raise Restart()
+
+
+def _enter_makers(cap: Capture, lowered: Any) -> None:
+    """Restart where the next attempt is to make an object, which a library's class has made of a changing number for a
+    call that fails, as the program's are: it may have asked whether that is an int (`optax.MultiSteps(tx, k)`)."""
+    numbers = {seen_inside(cap, node) for node in cap.numbers.scalar_nodes.values()}
+    for made in library_args(lowered):
+        if isinstance(made.make, type) and not numbers.isdisjoint(leaf_nodes((made.args, made.kwargs))):
+            enter_class(cap, made.make)
 
 
 def _needs_values(cap: Capture, fn: Any, error: Exception) -> Break:

@@ -352,6 +352,16 @@ def leaf_nodes(arg: Any) -> Iterator[Node]:
     return of_class(Node, parts(arg))
 
 
+def library_args(arg: Any) -> Iterator[LibraryArg]:
+    """What libraries have made in a lowered argument, the innermost first."""
+    if isinstance(arg, LibraryArg):
+        yield from library_args((*arg.args, *arg.kwargs.values()))
+        yield arg
+    elif isinstance(arg, (tuple, list, dict, Tree)):
+        for part in arg.values() if isinstance(arg, dict) else arg.leaves if isinstance(arg, Tree) else arg:
+            yield from library_args(part)
+
+
 def standins_in(arg: Any) -> Iterator[Standin]:
     """Every user function inside a lowered argument."""
     return of_class(Standin, parts(arg))

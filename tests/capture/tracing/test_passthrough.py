@@ -118,6 +118,18 @@ def test_numbers_that_a_library_computes_stay_numbers():
         assert repr(outcome(compiled, (X, t))) == repr(outcome(tolerance, (X, t)))
 
 
+def test_objects_that_tell_ints_from_functions_do_not_compile_anew():
+    def accumulated(x, rate, every):
+        tx = optax.MultiSteps(optax.sgd(rate), every)
+        state = tx.init(x)
+        for _ in range(2):
+            updates, state = tx.update(jnp.sin(x), state, x)
+            x = optax.apply_updates(x, updates)
+        return x, state.mini_step
+
+    check_one_graph(accumulated, *((X, 0.1 * n, n) for n in (1, 2, 4)), captures=2)
+
+
 @pytest.mark.parametrize("library", ["optimistix", pytest.param("diffrax", marks=pytest.mark.medium)])
 def test_solvers_of_functions_around_numbers_do_not_compile_anew(library):
     solvers = pytest.importorskip(library)
