@@ -8,6 +8,7 @@ once the driver has compiled the Graph; with a `Refusal`, the reason why this fr
 from __future__ import annotations
 
 import importlib
+import itertools
 import pkgutil
 import sys
 from bisect import bisect_right
@@ -20,7 +21,8 @@ from dynacomp.capture import arithmetic, builtins, calls, kinds, numbers, opcode
 from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Break, CompileError, GiveUp, Raised, Restart, Unbuildable
 from dynacomp.capture.base.interrupts import ours
-from dynacomp.capture.bytecode.resume import is_resume
+from dynacomp.capture.bytecode.code import decode
+from dynacomp.capture.bytecode.resume import is_resume, layout_of, original_of
 from dynacomp.capture.bytecode.stack_effects import check_rows
 from dynacomp.capture.control_flow.merge import select
 from dynacomp.capture.graph.graph import Graph
@@ -264,11 +266,21 @@ def _arguments(cap: Capture, frame: Frame) -> None:
         try:
             content: Any = Lazy(cell.cell_contents, S.Closure(i, name))
         except ValueError:
-            cap.guards.add("empty", S.ClosureCell(i, name))
+            if not fills_first(code, name):
+                cap.guards.add("empty", S.ClosureCell(i, name))
             content = None
         value = CellV(content, real=cell, source=S.ClosureCell(i, name))
         cap.known.objects[id(cell)] = value
         frame.cells[name] = value
+
+
+def fills_first(code: CodeType, name: str) -> bool:
+    """Whether a resume function begins with stores, one of them into this cell: the variable of a loop that a function
+    in its body sees, which is empty in the first round only."""
+    layout = layout_of(code)
+    rest = decode(original_of(code)).instrs[layout.target:] if layout is not None else ()
+    stores = itertools.takewhile(lambda i: i.name in ("STORE_DEREF", "STORE_FAST"), rest)
+    return any(i.name == "STORE_DEREF" and i.argval == name for i in stores)
 
 
 def _check_no_leak(cap: Capture, recipe: Recipe) -> None:

@@ -1,5 +1,6 @@
-/* Whether nothing tells that an object has died: numbers, text, arrays, and tuples, lists and dicts of such, which have
- * neither weak references nor finalizers. Nothing of the program's runs.
+/* Whether nothing tells that an object has died: neither it nor what it holds has a finalizer or a weak reference to it
+ * now. Numbers, text, arrays (which may die early), and containers, functions and objects of Python's classes of such.
+ * Nothing of the program's runs.
  *
  *   unnoticed(obj)         asked while capturing (see reconstruct/unnoticed.py)
  *   ("unnoticed", src)     the same as a guard
@@ -8,13 +9,15 @@
 
 enum { MOST_LOOKED_AT = 256 }; /* objects, in each call */
 
+static destructor plain_dealloc; /* how instances of classes die that a `class` statement has made */
+
 static bool is_literal(PyObject *x)
 {
     return PyLong_CheckExact(x) || PyFloat_CheckExact(x) || PyBool_Check(x) || PyUnicode_CheckExact(x) || x == Py_None ||
            PyComplex_CheckExact(x) || PyBytes_CheckExact(x) || x == Py_Ellipsis || x == Py_NotImplemented;
 }
 
-/* Arrays may die early; what a NumPy array of objects holds, or a subclass does, is not known. */
+/* What a NumPy array of objects holds, or a subclass does, is not known. */
 static bool is_array(PyObject *x)
 {
     const JaxApi *jax = dc_jax();
@@ -24,7 +27,8 @@ static bool is_array(PyObject *x)
         return false;
     }
     if (!Py_IS_TYPE(x, numpy->ndarray)) {
-        return Py_IS_TYPE(x, jax->array_type) || (PyType_IsSubtype(Py_TYPE(x), numpy->generic) && !Py_TYPE(x)->tp_dictoffset);
+        return Py_IS_TYPE(x, jax->array_type) ||
+               (PyType_IsSubtype(Py_TYPE(x), numpy->generic) && !Py_TYPE(x)->tp_dictoffset);
     }
     PyObject *dtype = PyObject_GetAttrString(x, "dtype");
     PyObject *objects = dtype ? PyObject_GetAttrString(dtype, "hasobject") : NULL;
@@ -35,50 +39,70 @@ static bool is_array(PyObject *x)
     return found;
 }
 
-/* Also a named tuple, whose class has neither weak references, attributes nor a finalizer. */
-static bool is_plain_tuple(PyObject *x)
+/* Whether the death of such an object does nothing but let go of what it holds. */
+static bool dies_quietly(PyTypeObject *cls)
 {
-    PyTypeObject *cls = Py_TYPE(x);
-    return PyTuple_Check(x) && !cls->tp_weaklistoffset && !cls->tp_dictoffset && !cls->tp_finalize && !cls->tp_del;
-}
-
-static bool is_unnoticed(PyObject *x, int *left)
-{
-    if (--*left < 0) {
+    if (cls == &PyTuple_Type || cls == &PyList_Type || cls == &PyDict_Type || cls == &PySet_Type ||
+        cls == &PyFrozenSet_Type || cls == &PyODict_Type || cls == &PyCell_Type || cls == &PyMethod_Type ||
+        cls == &PyBaseObject_Type) {
+        return true;
+    }
+    if (plain_dealloc == NULL) {
+        PyObject *made = PyObject_CallFunction((PyObject *)&PyType_Type, "s(){}", "Plain");
+        plain_dealloc = made ? ((PyTypeObject *)made)->tp_dealloc : NULL;
+        Py_XDECREF(made);
+        PyErr_Clear();
+    }
+    if (cls->tp_dealloc != plain_dealloc || cls->tp_finalize || cls->tp_del) {
         return false;
     }
-    if (is_plain_tuple(x)) {
-        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(x); i++) {
-            if (!is_unnoticed(PyTuple_GET_ITEM(x, i), left)) {
-                return false;
-            }
-        }
-        return true;
+    while (cls->tp_dealloc == plain_dealloc) {
+        cls = cls->tp_base;
     }
-    if (PyList_CheckExact(x)) {
-        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(x); i++) {
-            if (!is_unnoticed(PyList_GET_ITEM(x, i), left)) {
-                return false;
-            }
+    return cls == &PyBaseObject_Type || cls == &PyTuple_Type || cls == &PyList_Type || cls == &PyDict_Type ||
+           cls == &PySet_Type || cls == &PyLong_Type || cls == &PyFloat_Type || cls == &PyUnicode_Type;
+}
+
+static bool has_weak_references(PyObject *x)
+{
+    return PyType_SUPPORTS_WEAKREFS(Py_TYPE(x)) && *PyObject_GET_WEAKREFS_LISTPTR(x) != NULL;
+}
+
+static int noticed(PyObject *x, void *left);
+
+static int noticed_function(PyFunctionObject *fn, void *left)
+{
+    PyObject *held[] = {fn->func_closure, fn->func_defaults, fn->func_kwdefaults, fn->func_dict};
+    for (size_t i = 0; i < sizeof held / sizeof *held; i++) {
+        if (held[i] && noticed(held[i], left)) {
+            return 1;
         }
-        return true;
     }
-    if (PyDict_CheckExact(x)) {
-        PyObject *key, *value;
-        for (Py_ssize_t at = 0; PyDict_Next(x, &at, &key, &value);) {
-            if (!is_unnoticed(key, left) || !is_unnoticed(value, left)) {
-                return false;
-            }
-        }
-        return true;
+    return 0;
+}
+
+/* A visitproc: 1 where something may tell that the object has died. */
+static int noticed(PyObject *x, void *left)
+{
+    if (is_literal(x) || PyModule_CheckExact(x) || PyType_Check(x)) {
+        return --*(int *)left < 0;
     }
-    return is_literal(x) || PyModule_CheckExact(x) || is_array(x);
+    if (--*(int *)left < 0) {
+        return 1;
+    }
+    if (PyFunction_Check(x)) {
+        return has_weak_references(x) || noticed_function((PyFunctionObject *)x, left);
+    }
+    if (dies_quietly(Py_TYPE(x))) {
+        return has_weak_references(x) || (Py_TYPE(x)->tp_traverse && Py_TYPE(x)->tp_traverse(x, noticed, left));
+    }
+    return !is_array(x);
 }
 
 static bool asked(PyObject *x)
 {
     int left = MOST_LOOKED_AT;
-    return is_unnoticed(x, &left);
+    return !PyType_Check(x) && !noticed(x, &left);
 }
 
 PyObject *dc_unnoticed(PyObject *module, PyObject *x)

@@ -1,9 +1,9 @@
 """Locals that nothing reads any more at a graph break: whether they must live on all the same.
 
-In Python such a local lives until its name is bound again, or to the end of its frame. Of an object of the program that
-shows: its finalizer, or weak references to it, would tell that it died early. Arrays, numbers and text may die, and so
-may tuples, lists and dicts of such, which nobody can refer to weakly. They are let go: else the first round of a loop,
-in which they are not bound yet, would go on in another resume function than the rounds after it.
+In Python such a local lives until its name is bound again, or to the end of its frame. That shows where an object has a
+finalizer, or where weak references tell that it died early. Arrays, numbers and text may die, and so may containers,
+functions and objects that have neither and hold only such. They are let go: else the first round of a loop, in which
+they are not bound yet, would go on in another resume function than the rounds after it.
 
     for batch in loader:
         loss, grads = step(params, batch)      # `batch`, `loss`, `grads` are bound anew before they are read
@@ -15,6 +15,8 @@ What the call was given is looked at in each call: guarded, where its type is no
 
 from __future__ import annotations
 
+import gc
+from types import FunctionType, ModuleType
 from typing import Any
 
 from dynacomp.capture._native import unnoticed
@@ -26,6 +28,8 @@ from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import OpaqueV
 from dynacomp.capture.values.questions import is_dict, is_list, is_tuple
 from dynacomp.capture.values.value import Lazy, existing
+
+MOST = 1024  # objects, looked at while capturing
 
 
 def is_missed(w: Writer, value: Any) -> bool:
@@ -48,11 +52,20 @@ def _is_let_go(cap: Capture, value: Any) -> bool:
 
 
 def _is_changed(cap: Capture, real: Any) -> bool:
-    """Whether captured code has changed a container, or one in it: what it holds now is not what a guard sees."""
-    if type(real) not in (list, dict):
-        return isinstance(real, tuple) and any(_is_changed(cap, x) for x in tuple.__iter__(real))
-    return getattr(cap.known.objects.get(id(real)), "dirty", False) or any(
-        _is_changed(cap, x) for x in (real.values() if type(real) is dict else real))
+    """Whether captured code has changed an object, or one that it holds: what is there now is not what a guard sees."""
+    todo, seen = [real], {id(real)}
+    while todo and len(seen) <= MOST:
+        x = todo.pop()
+        if getattr(cap.known.objects.get(id(x)), "dirty", False):
+            return True
+        if type(x) is FunctionType:
+            held: Any = [*(x.__closure__ or ()), x.__defaults__, x.__kwdefaults__, x.__dict__]
+        else:
+            held = [] if issubclass(type(x), (type, ModuleType)) else gc.get_referents(x)
+        new = {id(y): y for y in held if id(y) not in seen}
+        seen.update(new)
+        todo += new.values()
+    return bool(todo)
 
 
 def _holds_harmless(w: Writer, value: Any) -> bool:

@@ -2,6 +2,7 @@
 
 import collections
 import math
+import threading
 import weakref
 
 import jax
@@ -21,19 +22,44 @@ class Tells(tuple):
         pass
 
 
+class Plain:
+    def __init__(self, held):
+        self.held = held
+
+
+class Slotted(list):
+    __slots__ = ("held",)
+
+
+def holding(held):
+    return lambda: held
+
+
+def watched(obj):
+    watched.refs.append(weakref.ref(obj))
+    return obj
+
+
+watched.refs = []
+
+
 @pytest.mark.parametrize("obj", [
     None, 3, 2.5, 1j, True, "text", b"b", ..., NotImplemented, math, np.ones(2), np.float32(1), jnp.ones(2),
-    (1, [2, {"a": jnp.ones(2)}]), Pair(jnp.ones(1), [Pair(1, None)]), {(1, "k"): np.ones(1)}, [0] * 250])
+    (1, [2, {"a": jnp.ones(2)}]), Pair(jnp.ones(1), [Pair(1, None)]), {(1, "k"): np.ones(1)}, [0] * 250, object(),
+    Plain([Plain(1)]), Slotted([1]), {1, 2}, collections.Counter("ab"), collections.OrderedDict(a=1), holding([1]),
+    Plain(holding(Plain(jnp.ones(1)))), Plain(1).__init__, type("Mine", (int,), {})(3)])
 def test_what_nobody_misses(obj):
     assert unnoticed(obj)
 
 
 @pytest.mark.parametrize("obj", [
-    object(), lambda: 0, [lambda: 0], {"a": object()}, {object(): 1}, (1, [set()]), Tells((1,)), int, iter([]),
-    np.array([object()]), np.ones(2).view(np.matrix), type("Mine", (int,), {})(3), collections.OrderedDict(),
-    [0] * 300])
+    Tells((1,)), int, Plain, iter([]), (x for x in ()), np.array([object()]), np.ones(2).view(np.matrix), [0] * 300,
+    watched({1}), watched(Plain(1)), watched(holding(1)), open(__file__), ValueError(), threading.Lock(),
+    np.random.RandomState(0)])
 def test_what_may_tell(obj):
     assert not unnoticed(obj)
+    for inside in ([obj], {"a": obj}, Plain(obj), holding(obj), Plain((1, holding([obj])))):
+        assert unnoticed(inside) == isinstance(obj, type)
     inside = [obj]
     inside.append(inside)  # no end
     assert not unnoticed(inside)
@@ -111,3 +137,16 @@ def refers(xs, log):
 
 def test_weak_references_hold():
     run(refers, [lambda n=n: ([jnp.arange(3.0)] * n, []) for n in (2, 3, 4, 2)])
+
+
+def seen_by_a_function(xs, log):
+    """The variable of the loop is a cell, empty in the first round."""
+    for x in xs:
+        dynacomp.graph_break()
+        log.append(float(jax.grad(lambda w: (w * x).sum())(2.0)))  # noqa: B023
+    return log
+
+
+def test_the_variable_of_a_loop_that_a_function_sees():
+    made = run(seen_by_a_function, [lambda: ([jnp.arange(3.0) + k for k in range(4)], [])] * 3)
+    assert made[-1] <= 3, made
