@@ -12,6 +12,7 @@ makes the call. Ours donates nothing under a transformation, and asks not what t
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -55,6 +56,9 @@ def donation(cap: Capture, obj: Any) -> Donation:
             cap.under_trace or cap.effects.jitted):
         return Donation(obj.donated.numbers, obj.donated.names, ours=True)  # type: ignore[attr-defined]
     return NOTHING
+
+
+READING = (operator.add, operator.sub, operator.mul, operator.truediv, operator.neg, operator.matmul)
 
 
 def refuse(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str, Value]) -> None:
@@ -124,6 +128,8 @@ def _all_used(cap: Capture, given: dict[Node, ArrayV], results: set[Node], since
     inputs = list(dict.fromkeys(n for node in nodes for n in _operands(node) if n not in nodes))
     if given.keys() - set(inputs):
         return False
+    if given.keys() <= _surely_read(results):
+        return True
 
     def run(*arrays: Any) -> list[Any]:
         env = dict(zip(inputs, arrays))
@@ -133,6 +139,17 @@ def _all_used(cap: Capture, given: dict[Node, ArrayV], results: set[Node], since
 
     used = used_inputs(jaxpr_of(run, [as_struct(n.aval) for n in inputs]))
     return all(is_read for node, is_read in zip(inputs, used) if node in given)
+
+
+def _surely_read(results: set[Node]) -> set[Node]:
+    """What results depend on by arithmetic alone, which reads its operands: no trace is needed to know it."""
+    found, todo = set(results), list(results)
+    while todo:
+        node = todo.pop()
+        more = set(_operands(node)) - found if any(node.target is f for f in READING) else set()
+        found |= more
+        todo += more
+    return found
 
 
 def _nodes_of_call(nodes: list[Node], since: int) -> dict[Node, None]:

@@ -92,7 +92,8 @@ def give_up(cap: Capture, given: dict[Node, ArrayV]) -> None:
 
 
 def delete(existing: tuple[Any, ...], made: tuple[Any, ...]) -> None:
-    """At run time: as a call of the program that XLA would have made."""
+    """At run time. JAX leaves an array alone while NumPy has a view of it, which nobody can ask for: here the array is
+    deleted, and the view keeps its memory."""
     for array in (*existing, *made):
         array.delete()
 
