@@ -25,7 +25,7 @@ from dynacomp.capture.symbolic.machine import STEPS_AN_ITEM, Capture
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.values.computed import ArrayV, LibraryV, NdArrayV
 from dynacomp.capture.values.constant import Const, is_const, stands_for
-from dynacomp.capture.values.containers import DictV, ListV, RangeV, SequenceV, SetV, TupleV, ViewV
+from dynacomp.capture.values.containers import DictV, ListV, RangeV, RowsV, SequenceV, SetV, TupleV, ViewV
 from dynacomp.capture.values.iterators import CountIterV, GeneratorV, GivenIterV, SeqIterV, StreamV
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import ObjectV, OpaqueV
@@ -433,7 +433,8 @@ for _cls, _next in ((GivenIterV, existing_iterators.advance), (SeqIterV, _next_s
 define(GeneratorV, Kind(iter=_generator_iter, next=_next_generator))
 define(ObjectV, Kind(iter=_object_iter, next=_next_object))
 define(TupleV, Kind(iter=lambda cap, v: SeqIterV(v)))
-define(ListV, Kind(iter=lambda cap, v: alike_items.iterator(cap, v) or SeqIterV(v)))
+for _listed in (ListV, RowsV):
+    define(_listed, Kind(iter=lambda cap, v: alike_items.iterator(cap, v) or SeqIterV(v)))
 define(DictV, Kind(iter=lambda cap, v: table_iter(v, "keys")))
 define(SetV, Kind(iter=lambda cap, v: table_iter(v, "keys")))
 define(ViewV, Kind(iter=lambda cap, v: table_iter(v.table, v.kind)))

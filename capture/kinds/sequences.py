@@ -69,11 +69,17 @@ def apart_from(cap: Capture, seq: ListV, index: int) -> Any:
     return item_at(cap, seq, index) if seq.front is None else seq.front.item(seq, index)
 
 
+def _slice_apart(cap: Capture, seq: Any, index: slice) -> Value | None:
+    """A slice for which nobody has to look at the items."""
+    if index == slice(None):
+        return copied(cap, seq) if is_list(seq) else seq if seq.cls is tuple else None
+    return alike_items.taken(cap, seq, index) if alike_items.holds_rows(seq) else None
+
+
 def _slice(cap: Capture, seq: Any, index: slice) -> Value:
-    if is_list(seq):
-        apart = copied(cap, seq) if index == slice(None) else alike_items.taken(cap, seq, index)
-        if apart is not None:
-            return apart
+    apart = _slice_apart(cap, seq, index)
+    if apart is not None:
+        return apart
     try:
         items = items_of(cap, seq)[index]
     except (TypeError, ValueError) as error:

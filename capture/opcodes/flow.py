@@ -14,9 +14,10 @@ from dynacomp.capture.kinds import generator_loops
 from dynacomp.capture.kinds.iteration import advance, get_iter, iterate
 from dynacomp.capture.kinds.keys import pairs
 from dynacomp.capture.opcodes.names import CALLEE_FIRST
+from dynacomp.capture.rows import alike_items
 from dynacomp.capture.symbolic.generator_finalization import dropped
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode, unsupported
-from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.constant import Const, stands_for
 from dynacomp.capture.values.frames import is_null
 from dynacomp.capture.values.iterators import CountIterV, counters, is_sized
 from dynacomp.capture.values.questions import is_graph_number
@@ -149,16 +150,22 @@ def _do_call(cap: Capture, f: Frame, args: list[Value], names: tuple[str, ...]) 
 
 @opcode("CALL_FUNCTION_EX")
 def _call_ex(cap: Capture, f: Frame, i: Instruction) -> None:
+    named = f.pop() if i.arg & 1 else None
+    given = f.pop()
+    callee, bound = _callee(f) if CALLEE_FIRST else (f.pop(), [])
+    if not CALLEE_FIRST:
+        f.pop()
+    made = alike_items.transposed(cap, given) if stands_for(callee, zip) and named is None and not bound else None
+    if made is not None:
+        f.push(made)
+        return
     try:
-        kwargs = dict(pairs(cap, f.pop())) if i.arg & 1 else {}
-        args = list(iterate(cap, f.pop()))
+        kwargs = {} if named is None else dict(pairs(cap, named))
+        args = list(iterate(cap, given))
     except Raised as raised:  # perhaps no iterable or mapping: CPython's text names the callee
         raise Break("raises", type_of(raised.value).__name__) from None
     if not all(isinstance(name, str) for name in kwargs):
         raise Break("raises", "TypeError")
-    callee, bound = _callee(f) if CALLEE_FIRST else (f.pop(), [])
-    if not CALLEE_FIRST:
-        f.pop()
     f.push(cap.call(callee, [*bound, *args], kwargs))
     if cap.dropping.pending:
         dropped(cap, [callee, args, kwargs])

@@ -33,7 +33,7 @@ from dynacomp.capture.symbolic.side_effects import differs_since, leaving, waits
 from dynacomp.capture.values.callables import BuiltinMethodV, FunctionV, MethodV, PartialV, SuperV
 from dynacomp.capture.values.computed import ArrayV, LibraryV, NdArrayV, NumberV, SizeV
 from dynacomp.capture.values.constant import Const, is_const, is_known_literal, peek
-from dynacomp.capture.values.containers import DictV, ListV, RangeV, SetV, SliceV, TupleV, ViewV
+from dynacomp.capture.values.containers import DictV, ListV, RangeV, RowsV, SetV, SliceV, TupleV, ViewV
 from dynacomp.capture.values.frames import NullV, TracebackV
 from dynacomp.capture.values.grown_items import Run, is_run, kinds_of, parts_of
 from dynacomp.capture.values.kind import Kind, define, kind
@@ -283,6 +283,11 @@ def _size(e: Emitter, v: SizeV) -> None:
     load_source(e, size_values.source_of(e.cap, v))
 
 
+def _rows(e: Emitter, v: RowsV) -> None:
+    e.call(tuple, lambda: _items(e, v))
+    e.remember(v)
+
+
 def _tuple(e: Emitter, v: TupleV) -> None:
     if v.cls is tuple:
         e.tuple(v.items)
@@ -297,7 +302,7 @@ def _list(e: Emitter, v: ListV) -> None:
     e.later(lambda: e.call(runtime.fill_list, lambda: e.load(v), lambda: _items(e, v)))
 
 
-def _items(e: Emitter, v: ListV) -> None:
+def _items(e: Emitter, v: ListV | RowsV) -> None:
     """The items of a list, those that loops appended in runs."""
     if v.front is None:
         return e.tuple(v.items)
@@ -460,8 +465,8 @@ MADE: dict[type, Callable[[Emitter, Any], None]] = {}  # kind of recipe → how 
 
 for _cls, _emit in (
     (Const, _const), (ArrayV, _array), (NdArrayV, _ndarray), (SizeV, _size), (NumberV, _number), (TupleV, _tuple),
-    (ListV, _list), (DictV, _dict), (SetV, _set), (SliceV, _slice), (CellV, _cell), (FunctionV, _function),
-    (PartialV, _partial), (LibraryV, _library), (TracebackV, _traceback),
+    (RowsV, _rows), (ListV, _list), (DictV, _dict), (SetV, _set), (SliceV, _slice), (CellV, _cell),
+    (FunctionV, _function), (PartialV, _partial), (LibraryV, _library), (TracebackV, _traceback),
 ):
     define(_cls, Kind(emit=_emit))  # type: ignore[arg-type]
 define(IdV, Kind(emit=lambda e, v: e.call(id, lambda: e.load(v.obj))))

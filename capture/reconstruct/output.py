@@ -43,7 +43,7 @@ from dynacomp.capture.symbolic.side_effects import leaving
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.computed import ArrayV, NumberV
 from dynacomp.capture.values.constant import Const, is_const, peek
-from dynacomp.capture.values.containers import DictV, ListV, SetV, TupleV
+from dynacomp.capture.values.containers import DictV, ListV, RowsV, SetV, TupleV
 from dynacomp.capture.values.grown_items import Run, is_run, kinds_of, parts_of
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import DELETED, CellV, ObjectV
@@ -184,11 +184,17 @@ def _tuple(cap: Capture, v: TupleV, outputs: dict[Node, int]) -> Any:
     return items if v.cls is tuple else ("call", tuple.__new__, [("const", v.cls), items], {})
 
 
+def _rows(cap: Capture, v: RowsV, outputs: dict[Node, int]) -> Any:
+    if v.front is None:
+        return _tuple(cap, v, outputs)
+    return ("call", tuple, [_joined_template(cap, v, outputs)], {})
+
+
 def _list(cap: Capture, v: ListV, outputs: dict[Node, int]) -> Any:
     if v.source is not None or v.cls is not list or v.real is not None:
         return None
     if v.front is not None:
-        return ("call", runtime.joined_items, [_part_template(cap, part, outputs) for part in parts_of(v)], {})
+        return _joined_template(cap, v, outputs)
     return ("list", [template_of(cap, x, outputs) for x in cap.items(v)])
 
 
@@ -202,8 +208,14 @@ define(ArrayV, Kind(template=_array))
 define(NumberV, Kind(template=_number))
 define(Const, Kind(template=_constant))
 define(TupleV, Kind(template=_tuple))
+define(RowsV, Kind(template=_rows))
 define(ListV, Kind(template=_list))
 define(DictV, Kind(template=_dict))
+
+
+def _joined_template(cap: Capture, v: ListV | RowsV, outputs: dict[Node, int]) -> Any:
+    """All items of a list of runs."""
+    return ("call", runtime.joined_items, [_part_template(cap, part, outputs) for part in parts_of(v)], {})
 
 
 def _part_template(cap: Capture, part: Any, outputs: dict[Node, int]) -> Any:

@@ -214,6 +214,10 @@ def run_items(length: int, specs: tuple, kinds: tuple, stacks: tuple, fixed: tup
     return [made(spec, k) for k in range(length) for spec in specs]
 
 
+def transposed(rows: Any) -> Any:
+    return zip(*rows)
+
+
 def rows_of(stack: Any) -> list[Any]:
     """The rows of an array, as `list(stack)` gives them; those of one on a CPU are views of its memory, which nothing
     has to be compiled for."""

@@ -72,7 +72,7 @@ def _holds_harmless(w: Writer, value: Any) -> bool:
     """Whether a container that captured code has made need not live on, and holds nothing that must."""
     if id(value) in w.e.temps and not _is_plain(value.cls):
         return False
-    if is_list(value) and value.is_open:
+    if getattr(value, "is_open", False):
         return id(value) not in w.e.temps  # rows of arrays
     return not any(is_missed(w, x) for x in (value.items.values() if is_dict(value) else value.items))
 

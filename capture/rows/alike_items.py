@@ -24,6 +24,7 @@ from dynacomp.capture.arithmetic.operators import binary, count_of, subscript, t
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.numbers import dynamic_scalars, size_values
 from dynacomp.capture.numbers.host_functions import as_scalar
+from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.rows import given_rows
 from dynacomp.capture.rows.grown_lists import Grown, is_mutable, item_of, leaf_at, of_rows, shape_of, sliced
 from dynacomp.capture.symbolic.machine import Capture
@@ -31,9 +32,9 @@ from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.computed import ArrayV, NumberV, ScalarV, SizeV
 from dynacomp.capture.values.constant import Const, is_exactly, stands_for
-from dynacomp.capture.values.containers import ListV, TupleV
+from dynacomp.capture.values.containers import ListV, RowsV, TupleV
 from dynacomp.capture.values.grown_items import Fixed, Leaf, Many, Run, Shape, is_leaf, is_run, parts_of
-from dynacomp.capture.values.iterators import CountIterV, StreamV, counters, is_sized
+from dynacomp.capture.values.iterators import CountIterV, SeqIterV, StreamV, counters, is_sized
 from dynacomp.capture.values.kind import Kind, define
 from dynacomp.capture.values.questions import (
     is_graph_array,
@@ -163,9 +164,14 @@ def _together(cap: Capture, run: Run, shape: Shape, nested: bool) -> ArrayV | No
 # --- what the program asks for
 
 
+def holds_rows(v: Value) -> bool:
+    """Whether this is a list, or a tuple of rows."""
+    return is_list(v) or isinstance(v, RowsV)
+
+
 def of_numbers(cap: Capture, fn: Any, v: Value, *others: Value) -> Value | None:
     """`fn(items, *others)` of a list of numbers that Python knows before the call; None for others."""
-    known = is_list(v) and all(is_exactly(x, *given_lists.NUMBERS) or is_scalar(x) or is_size(x) for x in others)
+    known = holds_rows(v) and all(is_exactly(x, *given_lists.NUMBERS) or is_scalar(x) or is_size(x) for x in others)
     run = whole(cap, v) if known else None
     if run is None or not is_leaf(run.shapes[0]) or run.shapes[0].number is None or not is_scalar(run.stacks[0]):
         return None
@@ -173,7 +179,7 @@ def of_numbers(cap: Capture, fn: Any, v: Value, *others: Value) -> Value | None:
     return size_values.counted(cap, found)
 
 
-def as_data(cap: Capture, v: ListV) -> Value | None:
+def as_data(cap: Capture, v: Any) -> Value | None:
     """A list of numbers that Python knows before the call, or of NumPy's arrays, as something that changes, for a
     function of NumPy's; None for others."""
     run = whole(cap, v)
@@ -216,19 +222,24 @@ def _is_within(cap: Capture, key: NumberV | SizeV, length: Any) -> bool:
     return truth(cap, binary(cap, operator.ge, key, Const(0))) and truth(cap, binary(cap, operator.lt, key, count))
 
 
-def taken(cap: Capture, v: Value, index: slice) -> ListV | None:
-    """`v[index]` of a list whose items are alike; None for other lists."""
+def taken(cap: Capture, v: Value, index: slice) -> Any:
+    """`v[index]` of a list, or tuple of rows, whose items are alike; None for others."""
     run = whole(cap, v)
     if run is None or not run.stacks or is_mutable(run):
         return None
     stacks = [sliced(cap, stack, index) for stack in run.stacks]
-    return None if None in stacks else ListV([], front=Grown(cap, [Run(_length(cap, run, index, stacks), run.shapes,
-                                                                       stacks)]))
+    return None if None in stacks else _like(v, Grown(cap, [Run(_length(cap, run, index, stacks), run.shapes, stacks)]))
 
 
-def cut(cap: Capture, v: Value, key: Value) -> ListV | None:
-    """`v[a:b]` of a list whose items are alike, or are numbers, where the ends change; None for others."""
-    if not is_slice(key) or not is_list(v):
+def _like(v: Value, front: Grown) -> ListV | RowsV:
+    """A new list or tuple, as `v` is one, of what is behind a front."""
+    return ListV([], front=front) if is_list(v) else RowsV([], front=front)
+
+
+def cut(cap: Capture, v: Value, key: Value) -> ListV | RowsV | None:
+    """`v[a:b]` of a list whose items are alike, or are numbers, or of a tuple of rows, where the ends change; None for
+    others."""
+    if not is_slice(key) or not holds_rows(v):
         return None
     ends = [as_scalar(cap, x) for x in (key.start, key.stop, key.step)]
     known = all(is_scalar(x) and type(x.hint) is int or is_exactly(x, int, type(None)) for x in ends)
@@ -236,7 +247,7 @@ def cut(cap: Capture, v: Value, key: Value) -> ListV | None:
         return None
     run = whole(cap, v)
     if run is None:
-        return _cut_constants(cap, v, ends)
+        return _cut_constants(cap, v, ends) if is_list(v) else None
     if not run.stacks or is_mutable(run):
         return None
     stacks: list[Any] = [given_rows.cut(stack, ends) if is_scalar(stack) else subscript(cap, stack, key)
@@ -245,7 +256,7 @@ def cut(cap: Capture, v: Value, key: Value) -> ListV | None:
         return None
     rows = next((stack.aval.shape[0] for stack in stacks if is_graph_array(stack)), None)
     length = given_rows.length_of(cap, stacks[0]) if rows is None else rows
-    return ListV([], front=Grown(cap, [Run(length, run.shapes, stacks)]))
+    return _like(v, Grown(cap, [Run(length, run.shapes, stacks)]))
 
 
 def _cut_constants(cap: Capture, v: ListV, ends: list[Any]) -> ListV | None:
@@ -259,7 +270,7 @@ def _cut_constants(cap: Capture, v: ListV, ends: list[Any]) -> ListV | None:
 
 def in_order(cap: Capture, v: Value, key: Value, reverse: bool) -> ListV | None:
     """`sorted(v, reverse=reverse)` of a list of numbers that Python knows before the call; None for others."""
-    run = whole(cap, v) if is_list(v) and stands_for(key, None) else None
+    run = whole(cap, v) if holds_rows(v) and stands_for(key, None) else None
     if run is None or not is_leaf(run.shapes[0]) or run.shapes[0].number is None or not is_scalar(run.stacks[0]):
         return None
     column = dynamic_scalars.host("in_order", _backwards if reverse else _in_order, run.stacks[0])
@@ -296,10 +307,32 @@ def unpacked(cap: Capture, v: Value, before: int, after: int) -> list[Value] | N
     return None if rest is None or None in items else [*items[:before], rest, *items[before:]]  # type: ignore[list-item]
 
 
+def transposed(cap: Capture, v: Value) -> Value | None:
+    """`zip(*v)` of a list of tuples that are alike, which gives tuples of rows; None for other lists."""
+    run = whole(cap, v) if is_list(v) else None
+    shape = run.shapes[0] if run is not None and not is_mutable(run) else None
+    if run is None or not isinstance(shape, Many) or not shape.parts:
+        return None
+    columns: list[Value] = [RowsV([], front=Grown(cap, [_own(run, part)])) for part in shape.parts]
+    now = ListV([], front=Grown(cap, [run]))
+    return SeqIterV(TupleV(columns), kind="other", maker=(runtime.transposed, [now], {}), seen=True)
+
+
+def _own(run: Run, part: Shape) -> Run:
+    """A part of what the rounds of a run made, by itself."""
+    stacks: list[Any] = []
+
+    def noted(leaf: Leaf) -> Leaf:
+        stacks.append(run.stacks[leaf.index])
+        return dataclasses.replace(leaf, index=len(stacks) - 1)
+
+    return Run(run.length, (part.map(noted),), stacks)
+
+
 # --- iteration
 
 
-def iterator(cap: Capture, v: ListV, back: bool = False) -> Value | None:
+def iterator(cap: Capture, v: ListV | RowsV, back: bool = False) -> Value | None:
     """`iter(list)`, or that of its items from the end: over the rows, where the items are alike; None for others."""
     run = whole(cap, v)
     stream = None if run is None else _stream(cap, v, run, run.shapes[0], back)
@@ -308,7 +341,7 @@ def iterator(cap: Capture, v: ListV, back: bool = False) -> Value | None:
     return stream
 
 
-def _stream(cap: Capture, v: ListV, run: Run, shape: Shape, back: bool) -> StreamV | None:
+def _stream(cap: Capture, v: ListV | RowsV, run: Run, shape: Shape, back: bool) -> StreamV | None:
     """The items of one round after the other: arrays and numbers, or tuples of such, named ones among them."""
     def rows(leaf: Leaf) -> StreamV | None:
         if leaf.number is None and is_scalar(run.stacks[leaf.index]):
@@ -336,7 +369,7 @@ def row(cap: Capture, it: StreamV, at: Value) -> Value:
     return leaf_at(cap, it.parts[1], it.state["shape"], at)
 
 
-def _state(v: ListV) -> tuple[Any, ...]:
+def _state(v: ListV | RowsV) -> tuple[Any, ...]:
     """What is another one once a list has changed, or was looked into."""
     return v.front, v.unseen, len(v.appended)
 
@@ -349,4 +382,5 @@ def goes_on(it: Value) -> bool:
     return is_sized(counters(it)) and not is_float(it)
 
 
-define(ListV, Kind(numbers=as_data))
+for _cls in (ListV, RowsV):
+    define(_cls, Kind(numbers=as_data))

@@ -30,7 +30,7 @@ from dynacomp.capture.rows import given_rows
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.values.computed import ArrayV, NumberV
 from dynacomp.capture.values.constant import Const, is_const, is_exactly
-from dynacomp.capture.values.containers import DictV, ListV, RangeV, TupleV
+from dynacomp.capture.values.containers import DictV, ListV, RangeV, RowsV, TupleV
 from dynacomp.capture.values.grown_items import Fixed, Front, Leaf, Many, Run, Shape, is_run, parts_of
 from dynacomp.capture.values.questions import (
     is_graph_array,
@@ -243,7 +243,7 @@ def is_mutable(run: Run) -> bool:
     return any(shape.fold(no, no, lambda many, parts: many.cls in (list, dict) or any(parts)) for shape in run.shapes)
 
 
-def copied(cap: Capture, v: ListV) -> ListV | None:
+def copied(cap: Capture, v: ListV | RowsV) -> ListV | None:
     """A new list of the items of one that loops have filled, or of one that changes from call to call; None for other
     lists."""
     parts = given_rows.parts(cap, v) if v.front is None else parts_of(v) if v.front.settled else None
@@ -255,7 +255,7 @@ def copied(cap: Capture, v: ListV) -> ListV | None:
 def of_rows(cap: Capture, v: Value) -> ListV | None:
     """`list(v)` of a list that loops have filled, of a range whose ends change, or of an array with a symbolic number
     of rows; None for others."""
-    if is_list(v):
+    if is_list(v) or isinstance(v, RowsV):
         return copied(cap, v)
     if isinstance(v, RangeV):
         run = given_rows.of_range(cap, v)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import collections
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from dynacomp.capture.base.hashes import note_order
 from dynacomp.capture.base.literals import is_literal
@@ -66,6 +66,28 @@ def _list_items(self: Any) -> list[Any]:
     return self._items
 
 ListV.items = property(_list_items, lambda self, items: setattr(self, "_items", items))  # type: ignore[assignment]
+
+
+@dataclass(eq=False)
+class RowsV(TupleV):
+    """A new tuple whose items are rows of arrays, behind a `front` until something looks at one by one of them."""
+
+    front: Any = None
+    unseen: ClassVar[Any] = None
+    appended: ClassVar[tuple[Any, ...]] = ()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing has."""
+        return self.front is not None
+
+
+def _row_items(self: Any) -> list[Any]:
+    if self.is_open:
+        self._items, self.front = list(self.front()), None
+    return self._items
+
+RowsV.items = property(_row_items, lambda self, items: setattr(self, "_items", items))  # type: ignore[assignment]
 
 
 @dataclass(eq=False)
@@ -133,7 +155,10 @@ class RangeV(Value):
 
 
 def row_kind(value: Value) -> type:
-    """The key of `value` in tables of methods and operators: its class here, for a deque its class there."""
+    """The key of `value` in tables of methods and operators: its class here, for a deque its class there; a tuple of
+    rows is a tuple."""
+    if isinstance(value, TupleV):
+        return TupleV
     return value.cls if type(value) is ListV and value.cls is not list else type(value)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeGuard, TypeVar
 
 from dynacomp.capture.values.constant import holds, is_exactly
-from dynacomp.capture.values.containers import ListV
+from dynacomp.capture.values.containers import ListV, RowsV
 from dynacomp.capture.values.value import Value
 
 T = TypeVar("T")
@@ -178,7 +178,7 @@ def is_fixed(shape: Shape) -> TypeGuard[Fixed]:
     return isinstance(shape, Fixed)
 
 
-def parts_of(v: ListV) -> list[Any]:
+def parts_of(v: ListV | RowsV) -> list[Any]:
     """All that a list holds, items and Runs."""
     return list(v.items) if v.front is None else [*v.front.parts, *v.appended]
 

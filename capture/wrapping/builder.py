@@ -185,7 +185,8 @@ def _list(cap: Capture, obj: Any, source: S.Source) -> Value:
     cap.guards.add("is_type", source, type(obj))
 
     def elements() -> list[Any]:
-        reading(cap, source)
+        if list.__len__(obj) > 1:  # one entry each, besides that for all others
+            reading(cap, source)
         items = [Lazy(x, S.Item(source, i)) for i, x in enumerate(list.__iter__(obj))]
         cap.guards.add("len", source, len(items))
         return items

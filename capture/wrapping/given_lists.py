@@ -22,7 +22,9 @@ from typing import Any
 import jax
 import numpy as np
 
+from dynacomp.capture.base.classes import has_dict
 from dynacomp.capture.graph.avals import ARRAY_TYPE
+from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.containers import ListV
@@ -117,6 +119,7 @@ def columns(cap: Capture, v: Value) -> tuple[Columns, list[Any], list[S.Host]] |
     made = None if _holds_changed(cap, v.real) else columns_of(v)
     if made is None:
         return None
+    size_values.symbol(cap, S.Count(v.source), len(v.real), least=2)  # first: shorter ones have no columns
     source, found = S.Host(repr(made), (v.source,), made), made(v.real)
     cap.guards.add("is_type", source, list)  # which makes them, or fails
     places = [S.Host("getitem", (source, i), operator.getitem) for i in range(len(found))]
@@ -151,9 +154,15 @@ def _of_item(item: Any, depth: int) -> Any:
         return Arrays(item.ndim, item.dtype)
     if cls is np.ndarray and item.dtype.kind in "biuf":
         return HostArrays(item.shape, item.dtype)
-    if cls in (tuple, list) and item and depth:
+    if (cls in (tuple, list) or _is_named_tuple(cls)) and item and depth:
         return Many(cls, tuple(_of_item(x, depth - 1) for x in item))
     raise Unlike
+
+
+def _is_named_tuple(cls: type) -> bool:
+    """Whether instances hold their items and nothing else, and give them as tuples do."""
+    return issubclass(cls, tuple) and cls.__iter__ is tuple.__iter__ and cls.__len__ is tuple.__len__ and (
+        hasattr(cls, "_fields") and not has_dict(cls))
 
 
 def _is_on_host(array: Any) -> bool:
