@@ -2,8 +2,9 @@
  * now. Numbers, text, arrays (which may die early), and containers, functions and objects of Python's classes of such.
  * Nothing of the program's runs.
  *
- *   unnoticed(obj)         asked while capturing (see reconstruct/unnoticed.py)
- *   ("unnoticed", src)     the same as a guard
+ *   unnoticed(obj, unreferable)    asked while capturing (see reconstruct/unnoticed.py)
+ *   ("unnoticed", src)             the same as a guard
+ *   ("unreferable", src)           likewise, and none of them can have a weak reference at all
  */
 #include "native.h"
 
@@ -68,13 +69,24 @@ static bool has_weak_references(PyObject *x)
     return PyType_SUPPORTS_WEAKREFS(Py_TYPE(x)) && *PyObject_GET_WEAKREFS_LISTPTR(x) != NULL;
 }
 
-static int noticed(PyObject *x, void *left);
+/* How many more objects may be looked at, and whether no weak reference to them may ever be made. */
+typedef struct {
+    int left;
+    bool unreferable;
+} Look;
 
-static int noticed_function(PyFunctionObject *fn, void *left)
+static bool may_be_referred_to(PyObject *x, const Look *look)
+{
+    return look->unreferable ? PyType_SUPPORTS_WEAKREFS(Py_TYPE(x)) : has_weak_references(x);
+}
+
+static int noticed(PyObject *x, void *look);
+
+static int noticed_function(PyFunctionObject *fn, void *look)
 {
     PyObject *held[] = {fn->func_closure, fn->func_defaults, fn->func_kwdefaults, fn->func_dict};
     for (size_t i = 0; i < sizeof held / sizeof *held; i++) {
-        if (held[i] && noticed(held[i], left)) {
+        if (held[i] && noticed(held[i], look)) {
             return 1;
         }
     }
@@ -82,42 +94,55 @@ static int noticed_function(PyFunctionObject *fn, void *left)
 }
 
 /* A visitproc: 1 where something may tell that the object has died. */
-static int noticed(PyObject *x, void *left)
+static int noticed(PyObject *x, void *arg)
 {
-    if (is_literal(x) || PyModule_CheckExact(x) || PyType_Check(x)) {
-        return --*(int *)left < 0;
-    }
-    if (--*(int *)left < 0) {
+    Look *look = arg;
+    if (--look->left < 0) {
         return 1;
     }
+    if (is_literal(x) || PyModule_CheckExact(x) || PyType_Check(x)) {
+        return 0;
+    }
     if (PyFunction_Check(x)) {
-        return has_weak_references(x) || noticed_function((PyFunctionObject *)x, left);
+        return may_be_referred_to(x, look) || noticed_function((PyFunctionObject *)x, look);
     }
     if (dies_quietly(Py_TYPE(x))) {
-        return has_weak_references(x) || (Py_TYPE(x)->tp_traverse && Py_TYPE(x)->tp_traverse(x, noticed, left));
+        return may_be_referred_to(x, look) || (Py_TYPE(x)->tp_traverse && Py_TYPE(x)->tp_traverse(x, noticed, look));
     }
     return !is_array(x);
 }
 
-static bool asked(PyObject *x)
+static bool asked(PyObject *x, bool unreferable)
 {
-    int left = MOST_LOOKED_AT;
-    return !PyType_Check(x) && !noticed(x, &left);
+    Look look = {MOST_LOOKED_AT, unreferable};
+    return !PyType_Check(x) && !noticed(x, &look);
 }
 
-PyObject *dc_unnoticed(PyObject *module, PyObject *x)
+PyObject *dc_unnoticed(PyObject *module, PyObject *args)
 {
+    PyObject *x;
+    int unreferable;
     DC_UNUSED(module);
-    return PyBool_FromLong(asked(x));
+    if (!PyArg_ParseTuple(args, "Op", &x, &unreferable)) {
+        return NULL;
+    }
+    return PyBool_FromLong(asked(x, unreferable));
 }
 
 static int eval_unnoticed(Step *s, Run *run, const Call *call)
 {
     DC_UNUSED(call);
-    return asked(run->regs[s->src]);
+    return asked(run->regs[s->src], false);
+}
+
+static int eval_unreferable(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    return asked(run->regs[s->src], true);
 }
 
 const StepKind dc_unnoticed_kinds[] = {
     {"unnoticed", "s", eval_unnoticed, NULL},
+    {"unreferable", "s", eval_unreferable, NULL},
     {NULL, NULL, NULL, NULL},
 };

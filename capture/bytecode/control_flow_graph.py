@@ -13,7 +13,7 @@ import networkx as nx
 
 from dynacomp.capture.bytecode.code import VERSION, Decoded, Instruction, per_code
 from dynacomp.capture.bytecode.resume import looks_at_frame
-from dynacomp.capture.bytecode.supers import bare_supers
+from dynacomp.capture.bytecode.supers import asking_supers
 
 EXIT = -1
 READS = ("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_CLOSURE", "LOAD_FAST_AND_CLEAR", "DELETE_FAST", "LOAD_FAST_LOAD_FAST",
@@ -138,7 +138,7 @@ def _live(code: Decoded) -> tuple[frozenset[str], ...]:
     if looks_at_frame(code.code):
         return (frozenset(code.code.co_varnames) | frozenset(code.code.co_cellvars),) * len(code.instrs)
     found: list[frozenset[str]] = [frozenset()] * len(code.instrs)
-    supers = bare_supers(code)  # `super()` asks the frame for its first argument
+    supers = asking_supers(code)  # `super()` asks the frame for its first argument
     asked = [_read(instr) | frozenset(code.code.co_varnames[:i in supers]) for i, instr in enumerate(code.instrs)]
     settled = False
     while not settled:

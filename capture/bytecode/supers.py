@@ -28,6 +28,11 @@ def bare_supers(decoded: Decoded) -> frozenset[int]:
                      and (instrs[i.index + 1].name, instrs[i.index + 1].arg) == (_CALL[0], 0))
 
 
+def asking_supers(decoded: Decoded) -> frozenset[int]:
+    """The same, and their calls: where the frame's first argument is asked for."""
+    return frozenset(i + n for i in bare_supers(decoded) for n in range(len(_CALL) + 1))
+
+
 def explicit(code: CodeType, supers: frozenset[int], index: int, item: Instr) -> list[Instr] | None:
     """What replaces instruction `index` (`item`); None where it has to do with no `super()`."""
     if index in supers:

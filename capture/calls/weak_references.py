@@ -35,6 +35,7 @@ class WeakV(Value):
 def _refer(cap: Capture, obj: Value, callback: Value = Const(None)) -> Value:
     if not (is_object(obj) and obj.cls.__weakrefoffset__ and obj.payload is None and stands_for(callback, None)):
         raise Break("call", "class weakref.ReferenceType")
+    cap.known.refers = True
     return WeakV(obj)
 
 

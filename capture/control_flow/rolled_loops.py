@@ -278,7 +278,8 @@ def item_of(cap: Capture, it: Value, note: Callable[[CountIterV, NumberV], None]
     if it.kind == "map":
         assert it.fn is not None
         return cap.call(it.fn, found)
-    return TupleV(found[::-1] if it.kind == "enumerate" else found, it.state.get("cls", tuple))
+    items = found[::-1] if it.kind == "enumerate" else found
+    return TupleV(items, it.state.get("cls", tuple), of_row=it.state.get("given", False))
 
 
 # --- while

@@ -286,7 +286,7 @@ def _zip(cap: Capture, it: StreamV) -> Value | None:
                 _check_strict(cap, it, i)
             return None
         found.append(item)
-    return TupleV(found, it.state.get("cls", tuple)) if it.parts else None
+    return TupleV(found, it.state.get("cls", tuple), of_row=it.state.get("given", False)) if it.parts else None
 
 
 def _check_strict(cap: Capture, it: StreamV, i: int) -> None:

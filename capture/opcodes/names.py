@@ -76,7 +76,7 @@ def let_go(cap: Capture, f: Frame, value: Any) -> Any:
     if is_opaque(value) and type(value.obj) in SUSPENDING:
         _let_go_suspended(cap, f, value)
     obj = value.obj if is_lazy(value) else getattr(value, "real", None)
-    told = obj if type(obj) not in HOLDS else None if unnoticed(obj) else _finalized_in(obj)
+    told = obj if type(obj) not in HOLDS else None if unnoticed(obj, False) else _finalized_in(obj)
     if told is not None and _has_finalizer(told):
         raise Break("effect", f"a {type(told).__qualname__}, which has a __del__, may go")
     return value

@@ -29,13 +29,13 @@ from dynacomp.capture.reconstruct import runtime, tracebacks
 from dynacomp.capture.reconstruct.array_identity import candidates, chosen, first
 from dynacomp.capture.reconstruct.emit_sources import load_globals, load_source
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.side_effects import differs_since, leaving, waits_for_effects
+from dynacomp.capture.symbolic.side_effects import differs_since, leaving, leaving_apart, waits_for_effects
 from dynacomp.capture.values.callables import BuiltinMethodV, FunctionV, MethodV, PartialV, SuperV
 from dynacomp.capture.values.computed import ArrayV, LibraryV, NdArrayV, NumberV, SizeV
 from dynacomp.capture.values.constant import Const, is_const, is_known_literal, peek
 from dynacomp.capture.values.containers import DictV, ListV, RangeV, RowsV, SetV, SliceV, TupleV, ViewV
 from dynacomp.capture.values.frames import NullV, TracebackV
-from dynacomp.capture.values.grown_items import Run, is_run, kinds_of, parts_of
+from dynacomp.capture.values.grown_items import Run, holds_given, is_run, kinds_of, parts_of
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import CellV
 from dynacomp.capture.values.questions import is_dict, is_lazy, is_made_array, is_value
@@ -289,6 +289,8 @@ def _rows(e: Emitter, v: RowsV) -> None:
 
 
 def _tuple(e: Emitter, v: TupleV) -> None:
+    if v.of_row:
+        leaving_apart(e.cap)
     if v.cls is tuple:
         e.tuple(v.items)
     else:
@@ -316,6 +318,8 @@ def load_parts(e: Emitter, parts: list[Any]) -> None:
 
 
 def _run(e: Emitter, run: Run) -> None:
+    if holds_given(run):
+        leaving_apart(e.cap)
     fixed: list[Value] = []
     specs = tuple(shape.spec(fixed) for shape in run.shapes)
     length = size_values.of_expr(e.cap, run.length)

@@ -35,7 +35,7 @@ from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.reconstruct.emit_sources import load_globals
 from dynacomp.capture.reconstruct.output import Recipe, Writer
 from dynacomp.capture.reconstruct.unchanged import effects
-from dynacomp.capture.reconstruct.unnoticed import is_missed
+from dynacomp.capture.reconstruct.unnoticed import AtBreak, is_quiet
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.values.frames import HandlingV, is_null
 from dynacomp.capture.values.value import Value
@@ -59,7 +59,9 @@ def breaking(cap: Capture, frame: Frame) -> Recipe:
     needed = live(frame.code, frame.index)
     names = sorted(n for n in frame.locals if n in needed)
     saved = {n: w.save(frame.locals[n]) for n in names}
-    kept = {n for n, v in frame.locals.items() if n not in read_anyhow(frame) and is_missed(w, v)}
+    used = frame.stack[len(frame.stack) - operands(frame.instr, len(frame.stack)):]
+    here = AtBreak(w, is_quiet(used))
+    kept = {n for n, v in frame.locals.items() if n not in read_anyhow(frame) and here.is_missed(v)}
     saved.update({n: w.save(frame.locals[n]) for n in sorted(kept.difference(saved))})
     saved.update({n: w.save(frame.cells[n]) for n in late if n in frame.cells})
     cells = tuple(w.save(frame.cells[n]) for n in (*code.co_cellvars, *code.co_freevars)

@@ -39,12 +39,12 @@ from dynacomp.capture.reconstruct.unchanged import changed_keys, effects, unmove
 from dynacomp.capture.symbolic.effects import Effect, Effects, Globals, Made, Phase, Real
 from dynacomp.capture.symbolic.generator_finalization import check_none_lost
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.side_effects import leaving
+from dynacomp.capture.symbolic.side_effects import leaving, leaving_apart
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.computed import ArrayV, NumberV
 from dynacomp.capture.values.constant import Const, is_const, peek
 from dynacomp.capture.values.containers import DictV, ListV, RowsV, SetV, TupleV
-from dynacomp.capture.values.grown_items import Run, is_run, kinds_of, parts_of
+from dynacomp.capture.values.grown_items import Run, holds_given, is_run, kinds_of, parts_of
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import DELETED, CellV, ObjectV
 from dynacomp.capture.values.questions import is_dict, is_list
@@ -180,6 +180,8 @@ def _tuple(cap: Capture, v: TupleV, outputs: dict[Node, int]) -> Any:
         raise NoTemplate(v)
     if v.source is not None:
         return None
+    if v.of_row:
+        leaving_apart(cap)
     items = ("tuple", [template_of(cap, x, outputs) for x in v.items])
     return items if v.cls is tuple else ("call", tuple.__new__, [("const", v.cls), items], {})
 
@@ -222,6 +224,8 @@ def _part_template(cap: Capture, part: Any, outputs: dict[Node, int]) -> Any:
     """One item of a list, or the items that a loop appended, in a sequence."""
     if not is_run(part):
         return ("tuple", [template_of(cap, cap.realize(part), outputs)])
+    if holds_given(part):
+        leaving_apart(cap)
     fixed: list[Value] = []
     specs = tuple(shape.spec(fixed) for shape in part.shapes)
     return ("call", runtime.run_items, [

@@ -110,7 +110,7 @@ def _renumbered(cap: Capture, run: Run, shape: Shape) -> tuple[Shape, list[Array
         return noted(_spread(cap, fixed.value, run.length), Leaf(0)) if is_graph_array(fixed.value) else fixed
 
     made: Shape = shape.fold(lambda leaf: noted(run.stacks[leaf.index], leaf), spread,
-                             lambda many, parts: Many(many.cls, tuple(parts), many.keys))
+                             lambda many, parts: dataclasses.replace(many, parts=tuple(parts)))
     return made, stacks
 
 
@@ -354,7 +354,8 @@ def _stream(cap: Capture, v: ListV | RowsV, run: Run, shape: Shape, back: bool) 
 
     def tuples(many: Many, made: Iterator[StreamV | None]) -> StreamV | None:
         parts = list(made) if issubclass(many.cls, tuple) else []
-        return StreamV("zip", parts, state={"cls": many.cls}) if parts and None not in parts else None
+        known = parts and None not in parts
+        return StreamV("zip", parts, state={"cls": many.cls, "given": many.given}) if known else None  # type: ignore[arg-type]
 
     return shape.fold(rows, lambda fixed: None, tuples)
 

@@ -64,7 +64,7 @@ def parts(cap: Capture, v: Value) -> list[Any] | None:
 
 def _shape(of: Any, places: Iterator[int]) -> Shape:
     if isinstance(of, given_lists.Many):
-        return Many(of.cls, tuple(_shape(part, places) for part in of.parts))
+        return Many(of.cls, tuple(_shape(part, places) for part in of.parts), given=True)
     return Leaf(next(places), of.kind if isinstance(of, given_lists.Numbers) else None)
 
 

@@ -55,7 +55,7 @@ def item_of(cap: Capture, run: Run, shape: Shape, k: Value) -> Value:
     def together(many: Many, parts: Iterator[Value]) -> Value:
         if many.cls is dict:
             return DictV(dict(zip(many.keys, parts)))
-        return ListV(list(parts)) if many.cls is list else TupleV(list(parts), many.cls)
+        return ListV(list(parts)) if many.cls is list else TupleV(list(parts), many.cls, of_row=many.given)
 
     return shape.fold(row_of, lambda fixed: fixed.value, together)
 
@@ -220,7 +220,8 @@ def shape_of(cap: Capture, item: Value, birth: int, leaves: list[Any], made: lis
     new_dict = young and type(item) is DictV and item.cls is dict and item.owner is None and item.shows is None
     made += [item] if new_list or new_dict else []
     if is_tuple(item) or new_list:
-        return Many(item.cls, tuple(shape_of(cap, x, birth, leaves, made, known) for x in cap.items(item)))  # type: ignore[attr-defined]
+        parts = tuple(shape_of(cap, x, birth, leaves, made, known) for x in cap.items(item))  # type: ignore[attr-defined]
+        return Many(item.cls, parts, given=getattr(item, "of_row", False))  # type: ignore[attr-defined]
     if new_dict:
         return Many(dict, tuple(shape_of(cap, x, birth, leaves, made, known) for x in item.items.values()),  # type: ignore[attr-defined]
                     tuple(item.items))  # type: ignore[attr-defined]

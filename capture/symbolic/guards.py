@@ -70,6 +70,7 @@ KINDS: dict[str, Callable[..., str]] = {
         f"no two of {', '.join(map(str, sources))} are the same object" if len(sources) > 1 else "",
         f"none of {', '.join(map(str, sources))} is one of {', '.join(map(str, others))}" if others else ""))),
     "unnoticed": lambda s: f"nothing tells that {s} has died",
+    "unreferable": lambda s: f"nothing could tell that {s} has died",
     "own_globals": lambda s: f"{s} is globals()",
     "suspended": lambda s, code, key, slot: (
         f"{s} stands still in {code.co_qualname}, " + ("not started" if key is None else f"at place {key}")),

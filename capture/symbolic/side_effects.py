@@ -277,6 +277,13 @@ def certain(cap: Capture, value: ArrayV, another: bool = False) -> None:
         raise Restart
 
 
+def leaving_apart(cap: Capture) -> None:
+    """Must be called where Python will have items of a list that the call was given, which are objects: not other ones
+    like them. The next attempt looks at all items one by one."""
+    cap.lessons.items_apart = True
+    raise Restart
+
+
 def leaving(cap: Capture, value: ArrayV | NumberV) -> None:
     """Must be called for arrays and numbers that Python will have after the Graph: a transformed function may have put
     its own into an outer object, which eager JAX allows (and calls a leaked tracer when it is used)."""

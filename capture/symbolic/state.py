@@ -45,6 +45,7 @@ class Known:
     arrays: dict[Any, Value] = field(default_factory=dict)  # (id, source) of an array → the input of the Graph
     shown: dict[Any, bool] = field(default_factory=dict)  # source of a tracer → whether Python may look into it
     keep: list[Any] = field(default_factory=list)
+    refers: bool = False  # whether the captured code has made weak references
     made: dict[int, Any] = field(default_factory=dict)  # id of the capture's own → what it is, see `class_prototypes`
     stood: dict[int, Any] = field(default_factory=dict)  # id of a Value → the object that stands for it there
     ndarrays: dict[int, Value] = field(default_factory=dict)  # id of a NumPy array of the capture's own → its Value

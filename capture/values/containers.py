@@ -31,6 +31,7 @@ class TupleV(SequenceV):
     items: list[Any]
     cls: type = tuple
     real: Any = None  # the tuple itself, if it exists already
+    of_row: bool = False  # it is an item of a given list: there is one, which the rows of the list do not know
 
 
 @dataclass(eq=False)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeGuard, TypeVar
 
 from dynacomp.capture.values.constant import holds, is_exactly
@@ -126,11 +126,13 @@ class Fixed(Shape):
 
 @dataclass(frozen=True)
 class Many(Shape):
-    """A tuple, list or dict that a round made."""
+    """A tuple, list or dict that a round made. given: it is an item of a list that the call was given, an object that
+    rows do not know."""
 
     cls: type
     parts: tuple[Shape, ...]
     keys: tuple[Any, ...] = ()
+    given: bool = field(default=False, compare=False)
 
     def fold(self, leaf: Callable[[Leaf], T], fixed: Callable[[Fixed], T],
              many: Callable[[Many, Iterator[T]], T]) -> T:
@@ -141,7 +143,7 @@ class Many(Shape):
             yield from part.leaves()
 
     def map(self, fn: Callable[[Leaf], Leaf]) -> Many:
-        return Many(self.cls, tuple(part.map(fn) for part in self.parts), self.keys)
+        return replace(self, parts=tuple(part.map(fn) for part in self.parts))
 
     def spec(self, fixed: list[Value]) -> Any:
         return self.cls, self.keys, tuple(part.spec(fixed) for part in self.parts)
@@ -166,6 +168,12 @@ class Run:
 def is_run(part: Any) -> TypeGuard[Run]:
     """Whether a part of a list is what a loop appended, and no item."""
     return isinstance(part, Run)
+
+
+def holds_given(run: Run) -> bool:
+    """Whether items are objects, or hold such, that the call was given."""
+    no = lambda shape: False
+    return any(shape.fold(no, no, lambda many, parts: many.given or any([*parts])) for shape in run.shapes)
 
 
 def is_leaf(shape: Shape) -> TypeGuard[Leaf]:

@@ -1,6 +1,7 @@
 """`reconstruct.unnoticed`: locals that nothing reads any more are let go at a break, but for those that would tell."""
 
 import collections
+import gc
 import math
 import threading
 import weakref
@@ -49,7 +50,7 @@ watched.refs = []
     Plain([Plain(1)]), Slotted([1]), {1, 2}, collections.Counter("ab"), collections.OrderedDict(a=1), holding([1]),
     Plain(holding(Plain(jnp.ones(1)))), Plain(1).__init__, type("Mine", (int,), {})(3)])
 def test_what_nobody_misses(obj):
-    assert unnoticed(obj)
+    assert unnoticed(obj, False)
 
 
 @pytest.mark.parametrize("obj", [
@@ -57,12 +58,12 @@ def test_what_nobody_misses(obj):
     watched({1}), watched(Plain(1)), watched(holding(1)), open(__file__), ValueError(), threading.Lock(),
     np.random.RandomState(0)])
 def test_what_may_tell(obj):
-    assert not unnoticed(obj)
+    assert not unnoticed(obj, False) and not unnoticed(obj, True)
     for inside in ([obj], {"a": obj}, Plain(obj), holding(obj), Plain((1, holding([obj])))):
-        assert unnoticed(inside) == isinstance(obj, type)
+        assert unnoticed(inside, False) == isinstance(obj, type)
     inside = [obj]
     inside.append(inside)  # no end
-    assert not unnoticed(inside)
+    assert not unnoticed(inside, False)
 
 
 def run(fn, calls):
@@ -150,3 +151,80 @@ def seen_by_a_function(xs, log):
 def test_the_variable_of_a_loop_that_a_function_sees():
     made = run(seen_by_a_function, [lambda: ([jnp.arange(3.0) + k for k in range(4)], [])] * 3)
     assert made[-1] <= 3, made
+
+
+@pytest.mark.parametrize("obj, never", [
+    (1, True), ([jnp.ones(1), {"a": (2,)}], True), (np.ones(1), True), (Plain(1), False), ({1}, False),
+    ([holding(1)], False), (Slotted([1]), True)])
+def test_what_nobody_could_miss(obj, never):
+    assert unnoticed(obj, True) == never and unnoticed(obj, False)
+
+
+class Died:
+    def __init__(self, log):
+        self.log = log
+
+    def __del__(self):
+        self.log.append("died")
+
+
+def referred(x, log, held):
+    obj = held.pop()
+    ref = weakref.ref(obj)
+    y = x * 2
+    print(end="")
+    return y, ref() is not None
+
+
+def called_back(x, log, held):
+    obj = held.pop()
+    ref = weakref.ref(obj, lambda _: log.append("died"))
+    y = x * 2
+    print(end="")
+    log.append("end")
+    return y, ref is not None
+
+
+def finalized(x, log, held):
+    obj = [held.pop()]
+    weakref.finalize(obj[0], log.append, "died")
+    y = x * 2
+    print(end="")
+    log.append("end")
+    return y
+
+
+def given_one(x, log, held):
+    obj = Plain(1)
+    obj.held = Died(log)
+    y = x * 2
+    print(end="")
+    log.append("end")
+    return y
+
+
+def in_a_function(x, log, held):
+    fn = holding(Died(log))  # noqa: F841
+    y = x * 2
+    print(end="")
+    log.append("end")
+    return y
+
+
+def in_a_set(x, log, held):
+    found = {Died(log)}  # noqa: F841
+    y = x * 2
+    print(end="")
+    log.append("end")
+    return y
+
+
+@pytest.mark.parametrize("fn", [referred, called_back, finalized, given_one, in_a_function, in_a_set])
+def test_what_captured_code_makes_tell(fn):
+    compiled = dynacomp.jit(fn, backend="eager")
+    for n in range(4):
+        logs = [], []
+        plain, ours = (f(jnp.ones(2) * n, log, [Plain(n)]) for f, log in zip((fn, compiled), logs))
+        assert repr(plain) == repr(ours)
+        gc.collect()  # the first call leaves cycles of ours
+        assert logs[0] == logs[1]
