@@ -12,10 +12,11 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.literals import is_literal, is_single
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.side_effects import certain
+from dynacomp.capture.symbolic.side_effects import certain, leaving_apart
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.computed import ArrayV, NumberV, ScalarV
 from dynacomp.capture.values.constant import Const, is_const, is_open, peek
+from dynacomp.capture.values.containers import TupleV
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.questions import is_number, is_plain_tuple, is_scalar
 from dynacomp.capture.values.standing import LaterV
@@ -47,6 +48,8 @@ def same_object(cap: Capture, a: Value, b: Value) -> bool:
     """`a is b`, guarded where both are inputs."""
     if a is not b and type_of(a) is type_of(b) and any(v in body.stand_ins for body in cap.bodies for v in (a, b)):
         raise Break("identity", "`is` of what each round of a loop makes anew")
+    if a is not b and type_of(a) is type_of(b) and any(v.of_row for v in of_class(TupleV, (a, b))):
+        leaving_apart(cap)
     arrays = [*of_class(ArrayV, (a, b))]
     for v in arrays:
         certain(cap, v, another=a is not b and len(arrays) > 1)

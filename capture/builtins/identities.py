@@ -14,7 +14,7 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.literals import is_single
 from dynacomp.capture.calls.calls import BUILTINS
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.side_effects import SETTLED, certain
+from dynacomp.capture.symbolic.side_effects import SETTLED, certain, leaving_apart
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.constant import Const, is_const, is_known_literal
 from dynacomp.capture.values.kind import kind
@@ -34,6 +34,8 @@ def identify(cap: Capture, x: Value) -> Value:
         raise Break("identity", "id() of a number or string that changes from call to call")
     if is_graph_array(x):
         certain(cap, x)
+    if getattr(x, "of_row", False):
+        leaving_apart(cap)
     anchor = _anchor(x)
     known = cap.known.ids.get(id(anchor))
     if known is None:

@@ -93,7 +93,7 @@ class State:
         return self.carry_number(v, bounds) if bounds else v
 
     def carry_tuple(self, v: TupleV, bounds: Any) -> TupleV:
-        return TupleV([self.inside(x) for x in self.cap.items(v)], v.cls)
+        return TupleV([self.inside(x) for x in self.cap.items(v)], v.cls, of_row=v.of_row)
 
     def carry_number(self, v: Any, bounds: tuple[int, int] | None) -> NumberV:
         if graph_scalars.is_rounded(v):
@@ -130,7 +130,8 @@ class State:
         return _is_next(inside, v)
 
     def made_tuple(self, inside: TupleV, v: Any, found: list[Any]) -> bool:
-        if not is_tuple(v) or v.cls is not inside.cls or len(v.items) != len(inside.items):
+        if not is_tuple(v) or v.cls is not inside.cls or len(v.items) != len(inside.items) or (
+                v.of_row is not inside.of_row):
             return False
         for a, b in zip(inside.items, self.cap.items(v)):
             self.made(a, b, found)
@@ -156,7 +157,7 @@ class State:
         return made
 
     def tuple_after(self, inside: TupleV, results: dict[int, Any]) -> TupleV:
-        return TupleV([self.after(x, results) for x in inside.items], inside.cls)
+        return TupleV([self.after(x, results) for x in inside.items], inside.cls, of_row=inside.of_row)
 
 
 @dataclass(frozen=True)

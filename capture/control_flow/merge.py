@@ -256,7 +256,7 @@ def _tuples(join: Join, items: list[Any]) -> Any:
     if all(v is items[0] for v in items) and not join.is_young(items[0]):
         return items[0]
     rows = zip(*(join.cap.items(v) for v in items))
-    return TupleV([join.value(list(row)) for row in rows], items[0].cls)
+    return TupleV([join.value(list(row)) for row in rows], items[0].cls, of_row=any(v.of_row for v in items))
 
 
 def _objects(join: Join, items: list[Any]) -> Any:

@@ -278,8 +278,8 @@ def certain(cap: Capture, value: ArrayV, another: bool = False) -> None:
 
 
 def leaving_apart(cap: Capture) -> None:
-    """Must be called where Python will have items of a list that the call was given, which are objects: not other ones
-    like them. The next attempt looks at all items one by one."""
+    """Must be called where Python will have items of a list that the call was given, which are objects (not other ones
+    like them), or where a program asks which one an item is. The next attempt looks at all items one by one."""
     cap.lessons.items_apart = True
     raise Restart
 

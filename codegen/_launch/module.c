@@ -42,7 +42,7 @@ static PyObject *bind(PyObject *module, PyObject *args)
 }
 
 static PyMethodDef methods[] = {
-    {"bind", bind, METH_VARARGS, 
+    {"bind", bind, METH_VARARGS,
      "bind(ArrayImpl, batched_block_until_ready, batched_device_put, ndarray, JaxRuntimeError)"},
     {NULL, NULL, 0, NULL},
 };

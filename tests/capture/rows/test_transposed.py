@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import dynacomp
 from tests.capture.rows.test_stored_rows import captures
 
 SIZES = (5, 7, 6, 9, 1, 0, 3, 5)
@@ -103,3 +104,25 @@ def uneven(batch):
 @pytest.mark.parametrize("fn", [compared, wrong_number, refused, uneven])
 def test_the_rest_is_right(fn):
     captures(fn, SIZES[:5], given=pairs, breaks=True)
+
+
+def best_of(batch):
+    best = None
+    for step in batch:
+        if best is None or step[1] > best[1]:
+            best = step
+    return best, best[0] * 2, [step is best for step in batch], id(best) == id(batch[-1])
+
+
+def odd_ones(batch):
+    kept = [step for step in batch if step[1] % 2]
+    return len(kept), [any(step is other for other in batch) for step in kept], batch[0][0] + 1
+
+
+@pytest.mark.parametrize("fn", [best_of, odd_ones])
+def test_a_row_is_the_object_in_the_list(fn):
+    captures(fn, SIZES[:4] + (5, 7), given=pairs, breaks=True)
+    compiled = dynacomp.jit(best_of, backend="eager")
+    for n in (5, 7, 6, 9):
+        batch = pairs(n)
+        assert compiled(batch)[0] is batch[-1]
