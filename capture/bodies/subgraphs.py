@@ -26,6 +26,7 @@ from dynacomp.capture.base.inside_tracers import inmost
 from dynacomp.capture.base.interrupts import suppressing
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bodies.body_variants import is_array, is_known, way_of
+from dynacomp.capture.bodies.treedef_contents import is_marked
 from dynacomp.capture.bodies.trees import unflattened
 from dynacomp.capture.graph.avals import Aval, Counted, aval_of, blank, is_aval, weak
 from dynacomp.capture.graph.graph import Builder, Graph, Node, Tree, closures_in, is_node, nodes_in
@@ -149,6 +150,8 @@ class Standin:
         if not vars(self.cap) or not self.cap.libraries.tracing:  # the Graph runs: an object of a library has kept this
             raise NeverCalled
         leaves, treedef = jax.tree.flatten((args, kwargs))
+        if is_marked(treedef):
+            raise Break("body", "a transformed function that is given a tree which its caller has marked")
         way = way_of(args, kwargs)
         key = (place, way, tuple(aval_of(x).weak_type for x in leaves if is_array(x)))
         if key not in self.graphs or self._is_to_run_again(key):

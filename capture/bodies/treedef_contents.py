@@ -36,6 +36,12 @@ def in_structure(treedef: Any, kinds: type | tuple[type, ...]) -> bool:
     return any(_has(aux, kinds) for aux in _kept(treedef))
 
 
+def is_marked(treedef: Any) -> bool:
+    """Whether a class keeps a bare `object()` beside its leaves, which is told apart by its identity alone: a library
+    that makes one in each call asks whether it gets it back."""
+    return any(type(part) is object for aux in _kept(treedef) for part in _parts(aux))
+
+
 def numbers_out_of_sight(treedef: Any) -> bool:
     """Whether an object that a class keeps beside its leaves holds changing numbers: there nobody finds them again."""
     return any(_has(part, (ScalarV, SizeV)) for aux in _kept(treedef) for part in _parts(aux))

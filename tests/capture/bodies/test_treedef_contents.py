@@ -121,3 +121,39 @@ def test_structures_that_the_program_sees_hold_numbers(cls):
     for k, m in ((3, 3), (4, 4), (4, 5), (5, 5)):
         trees = cls({"a": k}, X), cls({"a": m}, X)
         assert compiled(*trees) == structures(*trees)
+
+
+@jax.tree_util.register_pytree_node_class
+class Marked:
+    """An array and a mark of who made it, as Equinox's buffers in loops have it."""
+
+    def __init__(self, x, mark):
+        self.x, self.mark = x, mark
+
+    def tree_flatten(self):
+        return (self.x,), (self.mark,)
+
+    @classmethod
+    def tree_unflatten(cls, aux, leaves):
+        return cls(*leaves, *aux)
+
+
+@dynacomp.allow_in_graph
+def with_mark(body, x):
+    given = Marked(x, object())
+    made = body(given)
+    if made.mark is not given.mark:
+        raise ValueError("another's")
+    return made.x
+
+
+def test_a_mark_that_each_call_makes_anew_comes_back():
+    def program(x, up):
+        return with_mark(lambda tree: Marked(tree.x + up, tree.mark), x * 2) + 1
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for i in range(10):
+        assert jnp.array_equal(compiled(X * i, i % 2), program(X * i, i % 2))
+    stats = dynacomp.stats()
+    assert set(stats["breaks"]) == {"body"} and stats["frames_captured"] <= 6
