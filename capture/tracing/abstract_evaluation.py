@@ -52,6 +52,7 @@ from dynacomp.capture.tracing.failures import (
     enter_others,
     is_defect,
     may_enter,
+    zeros,
 )
 from dynacomp.capture.tracing.jaxprs import jaxpr_of
 from dynacomp.capture.tracing.library_effects import noticing
@@ -127,12 +128,15 @@ def evaluated_anew(cap: Capture, fn: Any, lowered: Any, since: int) -> tuple[Out
     arrays; where it takes neither, they are constants."""
     decided = len(cap.sizes.scope.relations)
     try:
-        return abstract(cap, fn, lowered[0], lowered[1], since), lowered
+        outcome = abstract(cap, fn, lowered[0], lowered[1], since)
     except Failed as failed:
         error = failed.args[0]
     except NeedsConcrete:
         _enter_makers(cap, lowered)
         raise
+    else:
+        _ask_arrays(cap, fn, lowered, outcome)
+        return outcome, lowered
     if had_no_room(error):
         raise error
     if len(cap.sizes.scope.relations) > decided:  # sizes that were found equal half-way are one size from the start now
@@ -165,6 +169,23 @@ def evaluated_anew(cap: Capture, fn: Any, lowered: Any, since: int) -> tuple[Out
     enter_next(cap, fn, list(parts(lowered)))
     size_values.freeze(cap, blamed, f"{label(fn)}: {error}".partition("\n")[0])
     raise Restart()
+
+
+def _ask_arrays(cap: Capture, fn: Any, lowered: Any, outcome: Outcome) -> None:
+    """Break where a call answers True or False, and otherwise for arrays than for tracers: it asks which they are
+    (`item.is_traced()`). The next attempt enters it. Bodies are called with tracers in eager JAX, too."""
+    nodes = list(dict.fromkeys(leaf_nodes(lowered)))
+    asks = bool(nodes and outcome.leaves) and all(type(x) is bool for x in outcome.leaves)
+    avals = [n.aval for n in nodes] if asks and not cap.bodies and not shows_values(lowered) else []
+    if not avals or not can_be_called(avals):
+        return
+    try:
+        answer = _on_tracers(cap, fn, lowered[0], lowered[1], dict(zip(nodes, map(zeros, avals))))
+    except ours(Exception):
+        answer = None
+    if jax.tree.leaves(answer) != outcome.leaves:
+        enter_others(cap, fn)
+        raise Break("tracer", f"{label(fn)} asks which arrays JAX traces")
 
 
 def _enter_makers(cap: Capture, lowered: Any) -> None:

@@ -263,7 +263,7 @@ def _by_descriptor(cap: Capture, cls: type, raw: Any, owner: type, name: str) ->
         return cap.call(Const(getter), [descriptor, Const(None), Const(cls)])
     found = _by_python(cap, cls, name)
     if isinstance(raw, SIMPLE) or getter is not MISSING:
-        return Const(found) if isinstance(found, types.BuiltinMethodType) else from_python(cap, found)
+        return Const(found) if isinstance(found, types.BuiltinMethodType) else _standing(cap, found, name)
     return class_value(cap, found, owner, name)
 
 
@@ -297,6 +297,14 @@ def from_metaclass(cap: Capture, cls: type, name: str) -> Value:
         return from_python(cap, found)
     if name == "__dict__" or name in STORED_IN_C and is_python_class(cls) and not is_pure_module(module_name(cls)):
         return wrap(cap, found, S.Get(class_source(cls), name))
+    return _standing(cap, found, name)
+
+
+def _standing(cap: Capture, found: Any, name: str) -> Value:
+    """A constant that a class has. Where the call was given that very object, another call may be given another."""
+    known = cap.known.objects.get(id(found))
+    if known is not None and known.source is not None:
+        return wrap(cap, found, S.Root(found, f"<{name}>"))
     return from_python(cap, found)
 
 

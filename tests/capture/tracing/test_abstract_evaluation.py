@@ -214,3 +214,28 @@ def test_of_what_jax_says_about_a_size_one_line_is_told():
         assert compiled(jnp.ones(n)).shape == (n,)
     (reason,) = [notice.reason for notice in told()]
     assert "counted: Abstract tracer value" in reason and "\n" not in reason
+
+
+@dynacomp.allow_in_graph
+def asks_who_traces(x):
+    return isinstance(x, jax.core.Tracer)
+
+
+@dynacomp.allow_in_graph
+def asks_what_it_is(x):
+    return x.ndim == 1 and isinstance(x, jax.Array)
+
+
+@pytest.mark.parametrize("asks, breaks", [(asks_who_traces, {"tracer": 1}), (asks_what_it_is, {})])
+def test_a_call_that_asks_which_arrays_jax_traces(asks, breaks):
+    def program(x):
+        y = x * 2
+        return y + 1 if asks(y) else y - 1
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for i in range(10):
+        x = jnp.arange(3.0) * i
+        assert jnp.array_equal(compiled(x), program(x))
+    stats = dynacomp.stats()
+    assert stats["breaks"] == breaks and stats["frames_captured"] == 1 + 2 * len(breaks)

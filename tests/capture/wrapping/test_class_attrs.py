@@ -5,6 +5,7 @@ import itertools
 import types
 import weakref
 
+import equinox.internal as eqxi
 import jax.numpy as jnp
 import pytest
 
@@ -135,3 +136,20 @@ def test_a_module_that_was_imported_afresh_dies_with_its_last_user():
     total, module = f()
     gc.collect()
     assert total == 4 and module() is None
+
+
+def test_what_a_librarys_metaclass_finds_may_be_the_argument():
+    class Mode(eqxi.Enumeration):
+        fast = "fast"
+        slow = "slow"
+
+    def program(mode, x):
+        return (mode == Mode.fast) + x, mode is Mode.slow
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for i in range(10):
+        mode = Mode.slow if i % 3 else Mode.fast  # first the very object that the class gives
+        assert repr(compiled(mode, X * i)) == repr(program(mode, X * i))
+    stats = dynacomp.stats()
+    assert not stats["breaks"] and stats["frames_captured"] == 2
