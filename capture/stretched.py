@@ -21,7 +21,7 @@ import numpy as np
 from jax._src.core import Tracer
 
 from dynacomp.capture._native import Entry, GuardProgram, jax_config_token
-from dynacomp.capture.bytecode.code import decode
+from dynacomp.capture.bytecode.code import Instruction, decode
 from dynacomp.capture.bytecode.control_flow_graph import EXIT, successors
 from dynacomp.capture.bytecode.resume import living, returns_tail
 from dynacomp.capture.bytecode.stretches import places_of, stretch
@@ -54,11 +54,22 @@ def has_jax_in_sight(code: CodeType, fn: Any, args: tuple[Any, ...], resumes: It
 
 def values_read(code: CodeType, fn: Any, args: tuple[Any, ...], places: Iterable[int]) -> Iterator[Any]:
     """What the names mean that are read on the ways to `places`, as far as that is known when `fn` is called."""
-    decoded = decode(code)
     arguments = dict(zip(code.co_varnames, args))
     cells = dict(zip(code.co_freevars, fn.__closure__ or ()))
     builtins = fn.__globals__.get("__builtins__", {})
     outer = {**(vars(builtins) if isinstance(builtins, types.ModuleType) else builtins), **fn.__globals__}
+    for instr in instructions_before(code, places):
+        for name in instr.argval if isinstance(instr.argval, tuple) else (instr.argval,):
+            if instr.name.startswith(("LOAD_GLOBAL", "LOAD_NAME")):
+                yield outer.get(name)
+            elif instr.name.startswith(("LOAD_FAST", "LOAD_DEREF", "LOAD_CLOSURE", "LOAD_CLASSDEREF")):
+                yield arguments.get(name)
+                yield content(cells.get(name))
+
+
+def instructions_before(code: CodeType, places: Iterable[int]) -> Iterator[Instruction]:
+    """Those on the ways from the beginning to `places`."""
+    decoded = decode(code)
     todo, seen = [0], {EXIT, *places}
     while todo:
         at = todo.pop()
@@ -68,12 +79,7 @@ def values_read(code: CodeType, fn: Any, args: tuple[Any, ...], places: Iterable
         instr = decoded.instrs[at]
         handler = decoded.handler(instr.offset)
         todo += [*successors(decoded, at), *([] if handler is None else [decoded.at[handler.target]])]
-        for name in instr.argval if isinstance(instr.argval, tuple) else (instr.argval,):
-            if instr.name.startswith(("LOAD_GLOBAL", "LOAD_NAME")):
-                yield outer.get(name)
-            elif instr.name.startswith(("LOAD_FAST", "LOAD_DEREF", "LOAD_CLOSURE", "LOAD_CLASSDEREF")):
-                yield arguments.get(name)
-                yield content(cells.get(name))
+        yield instr
 
 
 def content(cell: Any) -> Any:

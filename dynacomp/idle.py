@@ -2,9 +2,11 @@
 plain Python, and what they call is captured by itself.
 
 A capture without a Graph makes no entry. The code is looked at again after ever more calls, for another way through it
-may compute something. A frame that goes on after a graph break is left alone once everything behind the break is. Where
-something behind it computes, the frame runs in Python up to there, with nothing guarded (see `capture.stretched`): at
-its second capture if nothing of JAX is in sight, else in place of going back to Python for good.
+may compute something. A frame that has no JAX in sight (`dynacomp.sight`) is left alone at its first graph break, with
+generators that the hook finds. Another that goes on after a graph break is left alone once everything behind the break
+is. Where something behind it computes, the frame runs in Python up to there, with nothing guarded (see
+`capture.stretched`): at its second capture if nothing of JAX is in sight, else in place of going back to Python for
+good.
 `options={"capture_idle": True}` and `fullgraph=True` capture such frames all the same.
 
     >>> import dynacomp
@@ -28,6 +30,7 @@ from dynacomp.capture.bytecode.resume import reachable
 from dynacomp.capture.bytecode.suspensions import SUSPENDS
 from dynacomp.capture.stretched import has_jax_in_sight, stretched
 from dynacomp.options import Options
+from dynacomp.sight import leads_to_jax
 
 RESTS = (2, 8, 64, 512, 4096)  # calls that run plainly after the first look in vain, the second, ...
 LONG, LONG_LOOKS = 20_000, 3  # a look of so many instructions, a hundred times what Python takes, counts as so many
@@ -50,7 +53,7 @@ def rest_of(code: CodeType) -> Rest:
     return _RESTS.setdefault(code, Rest)  # type: ignore[no-any-return]
 
 
-def is_left_alone(code: CodeType, info: Any, options: Options) -> bool:
+def is_left_alone(code: CodeType, fn: Any, args: tuple[Any, ...], info: Any, options: Options) -> bool:
     """Whether the frame that was just captured, as `info` says, shall run as plain Python instead."""
     if options.capture_idle or options.fullgraph or code.co_flags & SUSPENDS:
         return False  # the driver of a generator has rules of its own
@@ -61,12 +64,23 @@ def is_left_alone(code: CodeType, info: Any, options: Options) -> bool:
         rest_of(after).before.add(code)
     if any(i.graph is not None for i in infos_of(code)):
         return False
+    if not leads_to_jax(code, fn, args):
+        _put_to_rest(code, info.steps)
+        return True
     if info.breaks is not None and (not list(info.resumes()) or busy_behind(code, info)):
         return False
     if info.breaks is None and leads_on(code) or rest_of(code).looks and woken(code, info):
         return False
     for idle in {id(c): c for c in (code, *(c for c, _ in reachable(info.resumes())))}.values():
         _put_to_rest(idle, info.steps)
+    return True
+
+
+def is_left_suspended(code: CodeType, fn: Any, args: tuple[Any, ...], options: Options) -> bool:
+    """Whether a generator that the hook has found shall run as plain Python: it has no JAX in sight."""
+    if options.capture_idle or options.fullgraph or _native.current() is None or leads_to_jax(code, fn, args):
+        return False
+    _put_to_rest(code)
     return True
 
 

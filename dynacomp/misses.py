@@ -213,6 +213,8 @@ def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], h
         note(known.info, code, history, seen, "frames_recalled")
         _native.add_entry(code, known)
         return known
+    if code.co_flags & SUSPENDS and idle.is_left_suspended(code, fn, args, options):
+        return True
     with surfacing(), counters.timed("capture"), no_stack_noted():
         if code.co_flags & SUSPENDS:
             found = suspended(options, code)
@@ -230,7 +232,7 @@ def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], h
         failed(history, why)
         return eager(code, why.kind, why.detail)
     history.failures = 0
-    if idle.is_left_alone(code, info, options):
+    if idle.is_left_alone(code, fn, args, info, options):
         return True
     note(info, code, history, seen)
     entry: Any = idle.entry_without_guards(code, fn, args, info, options) or found
