@@ -42,7 +42,7 @@ from dynacomp.filters import works_with_jax
 
 MOST, WIDTH = 2048, 50  # objects that one look takes; items of a container
 PLAIN = (int, float, bool, complex, str, bytes, bytearray, type(None), range, slice, np.dtype, CodeType)
-ELSEWHERE = (contextvars.ContextVar, threading.local, FrameType)
+OPEN = (jax.Array, jax.core.Tracer, contextvars.ContextVar, threading.local, FrameType)  # nobody knows what comes of it
 SUSPENDED = (GeneratorType, CoroutineType, AsyncGeneratorType)
 QUIET = frozenset(sys.stdlib_module_names) | {"numpy", "scipy"}  # their own code computes nothing with JAX
 
@@ -75,7 +75,7 @@ def is_of_jax(x: Any) -> bool:
     kind = type(x)
     if kind is ModuleType:
         return not is_quiet(x.__name__) and works_with_jax(x.__name__)
-    if issubclass(kind, ELSEWHERE) or issubclass(kind, (jax.Array, jax.core.Tracer)) or is_pure_module(module_name(kind)):
+    if issubclass(kind, OPEN) or is_pure_module(module_name(kind)):
         return True
     if kind is np.ndarray:
         return x.dtype.hasobject
