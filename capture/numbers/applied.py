@@ -7,12 +7,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.numpy_errors import raising
 
 # NumPy's functions that may call Python's `warnings`, which `errstate` does not hear: whatever they are given, or where
@@ -20,12 +21,53 @@ from dynacomp.capture.base.numpy_errors import raising
 SAYING = frozenset({"corrcoef", "cov", "nanmax", "nanmean", "nanmedian", "nanmin", "nanpercentile", "nanquantile",
                     "nanstd", "nanvar", "polyfit"})
 OF_ITEMS = frozenset({"average", "mean", "median", "percentile", "quantile", "std", "var"})
+FIRST = -1
 QUIET = {np.float16: 6e4, np.float32: 1e38}  # up to which Python number NumPy compares them without a warning
 
 
 def quiet_below(number: Any) -> float:
     """See `Applied.quiet_below`."""
     return QUIET.get(type(number), 1e300)
+
+
+def written(fn: Callable[..., Any], args: Any, kwargs: Any) -> list[np.ndarray]:
+    """The arrays among its arguments that this call of NumPy's writes, whether or not that changes them now: it fails
+    where they are read-only. It is tried on copies."""
+    given = {id(a): a for a in arrays_in((*args, *kwargs.values())) if a.flags.writeable}
+
+    def writes(locked: dict[int, Any]) -> bool:
+        stand = {key: array.copy() for key, array in given.items()}
+        for key in locked:
+            stand[key].flags.writeable = False
+        try:
+            raising(fn, *standing(list(args), stand), **standing(kwargs, stand))
+        except ValueError as error:
+            return "read-only" in str(error)
+        except ours(Exception):
+            return False
+        return False
+
+    if not writes(given):
+        return []
+    return list(given.values()) if len(given) == 1 else [a for key, a in given.items() if writes({key: a})]
+
+
+def arrays_in(tree: Any) -> Iterator[np.ndarray]:
+    """The arrays in lists, tuples and dicts."""
+    if isinstance(tree, np.ndarray):
+        yield tree
+    elif type(tree) in (tuple, list, dict):
+        for part in tree.values() if type(tree) is dict else tree:
+            yield from arrays_in(part)
+
+
+def standing(tree: Any, stand: dict[int, Any]) -> Any:
+    """Arguments with other arrays in place of theirs, by identity."""
+    if type(tree) in (tuple, list):
+        return type(tree)(standing(x, stand) for x in tree)
+    if type(tree) is dict:
+        return {k: standing(x, stand) for k, x in tree.items()}
+    return stand.get(id(tree), tree)
 
 
 def may_say(fn: Any, args: Any, kwargs: Any) -> bool:
@@ -43,13 +85,14 @@ class Given:
 
 @dataclass(frozen=True)
 class Applied:
-    """`fn(*args, **kwargs)`, as a function of the Givens in there. `stores`: the first argument is changed; a changed
-    copy of it is the result. What NumPy would warn of raises."""
+    """`fn(*args, **kwargs)`, as a function of the Givens in there. `changes`: which Given the call changes (FIRST: the
+    first argument, a constant), wherever it stands; a changed copy of it is the result. What NumPy would warn of
+    raises."""
 
     fn: Callable[..., Any] = field(compare=False)
     args: Any = field(compare=False)
     kwargs: Any = field(compare=False)
-    stores: bool = False
+    changes: int | None = None
     quiet_below: float = field(default=0, compare=False)  # up to which number its result, a number, is compared so
     rest: Any = field(init=False, compare=False)  # what follows the Givens in `args`; None where some are elsewhere
 
@@ -57,21 +100,28 @@ class Applied:
         others = (i for i, arg in enumerate(self.args) if not isinstance(arg, Given) or arg.index != i)
         n = next(others, len(self.args))
         rest = tuple(self.args[n:])
-        object.__setattr__(self, "rest", None if self.stores or holds_given((rest, self.kwargs)) else rest)
+        known = self.changes is None and not holds_given((rest, self.kwargs))
+        object.__setattr__(self, "rest", rest if known else None)
 
     def __call__(self, *given: Any) -> Any:
         if self.rest is not None and _own_name(self.fn) not in OF_ITEMS:  # the usual case, in half of the time
             return raising(self.fn, *given, *self.rest, **self.kwargs)
+        changed: Any = None
+        if self.changes is not None and self.changes != FIRST:
+            changed = given[self.changes].copy()
+            given = (*given[:self.changes], changed, *given[self.changes + 1:])
         args, kwargs = put(self.args, given), put(self.kwargs, given)
         if may_say(self.fn, args, kwargs):
             raise ValueError(f"{_name(self.fn)} may warn of these arguments")
-        if self.stores:
-            args = (args[0].copy(), *args[1:])
+        if self.changes == FIRST:
+            changed = args[0].copy()
+            args = (changed, *args[1:])
         found = raising(self.fn, *args, **kwargs)
-        return args[0] if self.stores else found
+        return found if changed is None else changed
 
     def __repr__(self) -> str:
-        return f"{_name(self.fn)}{'!' if self.stores else ''}{described((self.args, self.kwargs))}"
+        changes = "" if self.changes is None else "!" if self.changes == FIRST else f"!{self.changes}"
+        return f"{_name(self.fn)}{changes}{described((self.args, self.kwargs))}"
 
 
 def holds_given(tree: Any) -> bool:

@@ -25,7 +25,7 @@ import numpy as np
 from dynacomp.capture.graph.avals import Aval
 from dynacomp.capture.graph.sizes import canonical, is_symbolic
 from dynacomp.capture.numbers import dynamic_scalars, size_values
-from dynacomp.capture.numbers.applied import Applied, Given, quiet_below
+from dynacomp.capture.numbers.applied import FIRST, Applied, Given, quiet_below
 from dynacomp.capture.numbers.given_arrays import is_data
 from dynacomp.capture.numbers.graph_inputs import add_input, symbolic_dims
 from dynacomp.capture.numbers.host_functions import as_scalar
@@ -81,6 +81,8 @@ class Call:
         self.cap, self.fn, self.constant = cap, fn, constant
         self.places: dict[S.Source, Given] = {}
         self.data: list[ArrayV] = []
+        self.constants: list[int] = []  # which arrays of this capture are copied as they are
+        self.stored = False  # whether it writes into one
         self.first: Any = cap.realize(args[0]) if args else None
         self.args, self.kwargs = [self.tree(v) for v in args], {k: self.tree(v) for k, v in kwargs.items()}
         if len(self.places) > MOST:
@@ -97,6 +99,7 @@ class Call:
             return self.places.setdefault(source, Given(len(self.places)))  # type: ignore[arg-type]
         if is_data(self.cap, value):
             return self.of_data(value)  # type: ignore[arg-type]
+        self.constants.append(id(value))
         found = self.constant(value)
         return found.copy() if isinstance(found, np.ndarray) else found
 
@@ -144,13 +147,22 @@ class Call:
         self.refuse()
 
     def store(self, value: Any) -> None:
-        """The call changes its first argument, the array `value`: that is part of what `value` is from then on."""
-        stored = value is self.first and is_made_array(value)  # no `out=`, say
-        stored = stored and value.base is None and not is_viewed(self.cap, value)
-        if not stored or self.cap.bodies:
+        """The call writes into the array `value`: that is part of what `value` is from then on."""
+        place = self.place_of(value)
+        if place is None or self.stored or value.base is not None or is_viewed(self.cap, value) or self.cap.bodies:
             self.refuse()
-        value.recipe = self.recipe(stores=True)
+        self.stored = True
+        value.recipe = self.recipe(changes=place)
         self.cap.guards.add("ndarray", value.recipe, (None,) * value.array.ndim, value.array.dtype)
+
+
+    def place_of(self, value: Any) -> int | None:
+        """Which of the things that change `value` is, an array of this capture; FIRST, where it is the first argument,
+        made of constants so far, and stands nowhere else."""
+        if not is_made_array(value) or value.recipe is not None:
+            given = self.places.get(value.recipe) if is_made_array(value) else None  # type: ignore[arg-type]
+            return given.index if given is not None else None
+        return FIRST if value is self.first and self.constants.count(id(value)) == 1 else None
 
 
 def _part(whole: S.Host, i: int, found: Any) -> S.Host:

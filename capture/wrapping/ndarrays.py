@@ -17,7 +17,7 @@ from __future__ import annotations
 import operator
 import types
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
@@ -28,7 +28,7 @@ from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.numpy_errors import raising
 from dynacomp.capture.numbers import dynamic_scalars, host_arrays
-from dynacomp.capture.numbers.applied import may_say
+from dynacomp.capture.numbers.applied import may_say, written
 from dynacomp.capture.numbers.given_arrays import is_constant, is_data
 from dynacomp.capture.numbers.size_values import concrete
 from dynacomp.capture.symbolic.machine import Capture
@@ -206,7 +206,8 @@ def _hosted(cap: Capture, fn: Callable[..., Any], args: list[Value], kwargs: dic
     given = [now(cap, v) for v in args], {k: now(cap, v) for k, v in kwargs.items()}
     if may_say(fn, *given):
         made.refuse()
-    found = computed(cap, lambda: fn(*given[0], **given[1]), (*given[0], *given[1].values()), made)
+    owners = {id(_owner(array)) for array in written(fn, *given)}
+    found = computed(cap, lambda: fn(*given[0], **given[1]), (*given[0], *given[1].values()), made, owners)
     return made.result(found, lambda array: of_array(cap, array if _owner(array) is array or id(
         _owner(array)) in cap.known.ndarrays else array.copy("K"), MAX_DATA))  # NumPy keeps an owner to itself: no view
 
@@ -279,8 +280,10 @@ def run(cap: Capture, compute: Callable[[], Any], args: Iterable[Any]) -> Value:
     return of_result(cap, computed(cap, compute, args))
 
 
-def computed(cap: Capture, compute: Callable[[], Any], args: Iterable[Any], made: Any = None) -> Any:
-    """What NumPy computes. `made`: the call, where things among its arguments change from call to call."""
+def computed(cap: Capture, compute: Callable[[], Any], args: Iterable[Any], made: Any = None,
+             writes: Collection[int] = ()) -> Any:
+    """What NumPy computes. `made`: the call, where things among its arguments change from call to call. `writes`: the
+    ids of the arrays that it writes, even where that changes nothing now."""
     args = list(args)
     owners = {id(o): o for o in map(_owner, _arrays(args)) if o.nbytes <= MAX_DATA}  # of others only items are read
     before = [(owner, owner.copy()) for owner in owners.values()]
@@ -296,7 +299,7 @@ def computed(cap: Capture, compute: Callable[[], Any], args: Iterable[Any], made
         raise Raised(Const(error)) from None
     finally:  # what fails half-way has changed something too
         for owner, content in before:
-            if owner.tobytes() != content.tobytes():
+            if id(owner) in writes or owner.tobytes() != content.tobytes():
                 _changed(cap, owner, content, made)
     if said:
         raise Break("effect", "NumPy has a warning to give")

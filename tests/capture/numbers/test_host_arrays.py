@@ -160,6 +160,71 @@ def test_what_needs_the_content_is_as_in_python(program):
     assert outcomes(dynacomp.jit(program, backend="eager"), vectors()) == outcomes(program, vectors())
 
 
+def times_itself(x, m):
+    y = x + 1
+    np.multiply(y, m, out=y)
+    return y
+
+
+def taken_from(x, m):
+    y = x + m
+    np.subtract(1.0, y, y)
+    return y
+
+
+def into_a_third(x, m):
+    y = x + 1
+    z = y * 0
+    np.multiply(y, m, out=z, where=y > 2)
+    return y, z, (y, z)
+
+
+def less(x, m):
+    y = x * 2.0
+    kept = (y, y)
+    y -= m
+    return kept[0], y
+
+
+def constants_times(x, m):
+    a, b = np.ones(4), np.ones(4)
+    np.multiply(a, m, out=b)
+    return a, b
+
+
+def round_by_round(x, m):
+    y = x * 1.0
+    for _ in range(3):
+        y -= m * 0.5 * y
+    return y, jnp.asarray(y)
+
+
+def of_the_program(x, m):
+    x *= m
+    return x + 1
+
+
+def seen_by_a_view(x, m):
+    y = x + 1
+    v = y[1:]
+    y -= m
+    return v, y
+
+
+@pytest.mark.parametrize("program, breaks", [
+    (times_itself, False), (taken_from, False), (into_a_third, False), (less, False), (round_by_round, False),
+    (constants_times, True), (of_the_program, True), (seen_by_a_view, True)])
+def test_stores_into_arrays_made_of_data(program, breaks):
+    """Also those that change nothing at first, as `y -= 0`."""
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for n, m in ((5, 0), (5, 1), (5, 2), (6, 0), (6, 3), (7, 1), (8, 2.0), (9, 2.5), (5, 0.0), (5, 1.5)):
+        ours, theirs = np.linspace(0, 2, n), np.linspace(0, 2, n)
+        assert repr((compiled(ours, m), ours)) == repr((program(theirs, m), theirs))
+    stats = dynacomp.stats()
+    assert bool(stats["breaks"]) == breaks and stats["frames_captured"] <= (9 if breaks else 5)
+
+
 def test_each_call_gets_arrays_of_its_own():
     made = dynacomp.jit(lambda x: (x * 2, np.arange(len(x))), backend="eager")
     for n in (3, 4, 5):
