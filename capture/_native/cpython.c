@@ -27,6 +27,15 @@
 #error "dynacomp knows the frames of CPython 3.11, 3.12 and 3.13"
 #endif
 
+bool dc_is_ending(void)
+{
+#if SINCE(13)
+    return Py_IsFinalizing();
+#else
+    return _Py_IsFinalizing();
+#endif
+}
+
 /* ---- frames ---- */
 
 static PyCodeObject *frame_code(_PyInterpreterFrame *f)

@@ -139,7 +139,7 @@ __attribute__((noinline)) Answer dc_resolve(const Call *call, CodeState *state, 
     if (PyErr_Occurred()) {
         return failed();
     }
-    if (on_miss == NULL) {
+    if (on_miss == NULL || dc_is_ending()) {
         return (Answer){RUN_PLAIN_ACTIVE, NULL, NULL, NULL};
     }
     dc_counters.misses++;
@@ -195,7 +195,7 @@ static bool takes_part(PyThreadState *tstate, const FrameView *view)
         dc_counters.traced++;
         return false;
     }
-    return dc_enabled;
+    return dc_enabled && !dc_is_ending();
 }
 
 static PyObject *run_frame(PyThreadState *tstate, struct _PyInterpreterFrame *frame, const FrameView *view,

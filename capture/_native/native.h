@@ -297,6 +297,7 @@ int dc_bind(Bound *bound, PyFunctionObject *fn, PyObject *self, PyObject *const 
 void dc_bound_clear(Bound *bound);
 
 /* ---- CPython's insides (cpython.c) ---- */
+bool dc_is_ending(void); /* the interpreter ends: a thread no longer starts, and whoever waits for it waits for ever */
 struct _PyInterpreterFrame;
 typedef struct {
     PyCodeObject *code;

@@ -117,8 +117,8 @@ def _handles_signal(frame: FrameType) -> bool:
     """Whether the frame was called as handlers are: one that is registered no longer, or was called by another."""
     code = frame.f_code
     plain = code.co_argcount
-    if plain < 2 and not code.co_flags & VARARGS:
-        return False
+    if plain < 2 and not code.co_flags & VARARGS or str(frame.f_globals.get("__name__")).startswith(OURS):
+        return False  # `f_locals` stays with the frame: the exception that one of ours handles would hold itself
     names, known = code.co_varnames, frame.f_locals
     args = [known.get(n) for n in names[:plain]]
     if code.co_flags & VARARGS:
@@ -128,5 +128,6 @@ def _handles_signal(frame: FrameType) -> bool:
                for number, place in zip(args, args[1:]))
 
 
+OURS = __name__.partition(".")[0] + "."
 VARARGS = 0x04  # a bit of co_flags, as in `inspect`
 _SIGNALS = frozenset(map(int, signal.valid_signals()))

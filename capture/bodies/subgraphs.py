@@ -127,6 +127,7 @@ class Standin:
         self.counted: dict[Any, dict[Node, Counted]] = {}  # by key: the numbers that its Graph has computed and returns
         self.found: dict[Any, dict[Any, tuple[Graph, tuple[Node, ...]]]] = {}
         self.functions: dict[Any, Callable[..., Any]] = {}
+        cap.emptied.append(self)  # its functions hold it, and it the program's
 
     @property
     def function(self) -> Callable[..., Any]:
@@ -147,7 +148,7 @@ class Standin:
         return body
 
     def called(self, place: tuple[int, ...], args: tuple, kwargs: dict[str, Any]) -> Any:
-        if not vars(self.cap) or not self.cap.libraries.tracing:  # the Graph runs: an object of a library has kept this
+        if not vars(self) or not self.cap.libraries.tracing:  # the Graph runs: an object of a library has kept this
             raise NeverCalled
         leaves, treedef = jax.tree.flatten((args, kwargs))
         if is_marked(treedef):

@@ -9,6 +9,8 @@ Coroutines and async generators are meant too wherever generators are spoken of.
 
 from __future__ import annotations
 
+import atexit
+import gc
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -42,7 +44,10 @@ class Plan:
     wrap: makes of a segment (a function) what is called; this is where capture comes in. left: how many
     segments run until it is decided whether that pays. on_idle: called when it does not."""
 
+    any_made = False
+
     def __init__(self, code: CodeType, wrap: Callable[[Any], Any], on_idle: Callable[[], None] | None = None) -> None:
+        Plan.any_made = True
         self.flat, self.wrap, self.on_idle = Flat(code), wrap, on_idle
         self.original = weakref.ref(code)
         self.left = TRIAL if on_idle is not None else 0
@@ -112,13 +117,27 @@ class Segments(dict):
         return segment
 
     def _make(self, key: int) -> Any:
-        plan = self.plan
-        code = plan.flat.code(key)
-        made = FunctionType(code, self.globals, code.co_name, None, self.closure)
+        plan, made = self.plan, self._plain(key)
         if not plan.idle and (key >= 0 or plan.flat.points[-key].handled):
             return plan.wrap(made)
-        mark_skip(code)  # it only raises, or does nothing that can be compiled
+        mark_skip(made.__code__)  # it only raises, or does nothing that can be compiled
         return made
+
+    def _plain(self, key: int) -> FunctionType:
+        code = self.plan.flat.code(key)
+        return FunctionType(code, self.globals, code.co_name, None, self.closure)
+
+    def make_ends(self) -> None:
+        """Makes those that run when the generator is closed, wherever it stands."""
+        self.update((-key, self._plain(-key)) for key in self.plan.flat.points)
+
+
+@atexit.register
+def make_ends() -> None:
+    """What is still suspended when the interpreter ends is closed after our modules were taken to pieces."""
+    if Plan.any_made:
+        for held in [obj for obj in gc.get_objects() if type(obj) is Segments]:
+            run_eager(held.make_ends, ())
 
 
 def _segments(plan: weakref.ref[Plan], globals_: dict[str, Any], closure: tuple, first: list[Any]) -> Segments:

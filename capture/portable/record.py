@@ -69,6 +69,14 @@ def written(parts: Parts, fn: Any, code: types.CodeType, args: tuple[Any, ...], 
     if held is None:
         raise Unportable("its guards do not hold of its own call")
     steps = Steps(held, code, parts.steps)
+    try:
+        return _record(parts, steps, hashes)
+    finally:
+        steps.let_go()
+
+
+def _record(parts: Parts, steps: Steps, hashes: bool) -> bytes:
+    info = parts.info
     written_steps = [steps.write(step) for step in parts.steps]
     replacement = parts.runs.get("fn_code")
     runs = {k: steps.reference(v) for k, v in parts.runs.items() if k != "fn_code"}
@@ -122,6 +130,10 @@ class Steps:
     def __init__(self, held: list[Any], code: types.CodeType, steps: Sequence[tuple[Any, ...]] = ()) -> None:
         self.writer, self.finder, self.held, self.steps = Writer(code, self.way), Finder(), held, steps
         self.loads: dict[int, tuple[Any, ...]] = {}
+
+    def let_go(self) -> None:
+        """The two hold each other, and what the registers hold: the program's objects have to die at their time."""
+        del self.writer.way
 
     def write(self, step: tuple[Any, ...]) -> tuple[Any, ...]:
         kind, *args = step

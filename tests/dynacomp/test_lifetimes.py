@@ -99,3 +99,25 @@ def test_argument_of_the_call_that_makes_sizes_symbolic_dies_with_it(wrap):
         fn(jnp.ones(n), held)
         del held
         assert watch() is None
+
+
+def derived(x):
+    held = Mark()
+    held.scale = 2.0
+
+    def scaled(v):
+        return (v * held.scale).sum()
+
+    print(end="")
+    return jax.grad(scaled)(x), weakref.ref(held)
+
+
+def test_what_a_transformed_function_holds_dies_with_it():
+    dynacomp.reset()
+    program = dynacomp.jit(derived, backend="eager")
+    gc.disable()
+    try:
+        assert [program(X)[1]() for _ in range(3)] == [None] * 3
+    finally:
+        gc.enable()
+    assert dynacomp.stats()["breaks"] == {"effect": 1}

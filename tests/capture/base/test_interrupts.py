@@ -8,6 +8,8 @@ import subprocess
 import sys
 import tempfile
 import time
+import types
+import weakref
 from contextlib import contextmanager
 
 import jax.numpy as jnp
@@ -93,6 +95,22 @@ def test_other_exceptions_are_ours():
                 call()
             except ours(Exception) as error:
                 assert not by_handler(error)
+
+
+def test_an_exception_that_ours_has_looked_at_holds_nothing():
+    def looks(one, two):
+        held = Handler()
+        try:
+            raise Late
+        except Late as error:
+            by_handler(error)
+        return weakref.ref(held)
+
+    gc.disable()
+    try:
+        assert types.FunctionType(looks.__code__, {**globals(), "__name__": "dynacomp.looks"})(1, 2)() is None
+    finally:
+        gc.enable()
 
 
 class Callback:

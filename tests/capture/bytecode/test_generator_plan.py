@@ -14,6 +14,7 @@ from dynacomp.capture.bytecode.generator_plan import (
     is_running,
     is_waiting,
     keep,
+    make_ends,
     move,
     plan_at,
     plan_of,
@@ -61,6 +62,26 @@ def test_a_plan_that_does_not_pay_is_told_once():
     plan = Plan(fn.__code__, lambda segment: segment, lambda: idle.append(1))
     assert sum(1 for _ in range(3 * TRIAL) if plan.on_trial()) == TRIAL - 1
     assert idle == [1] and plan.idle, "none of its segments was compiled"
+
+
+def test_what_is_suspended_at_the_interpreters_end_needs_none_of_ours_any_more(monkeypatch):
+    told = []
+
+    def plain(n, told):
+        try:
+            yield n
+        except ValueError:
+            yield -1
+        finally:
+            told.append(n)
+
+    gen = run_by(Plan(plain.__code__, lambda segment: segment), plain)(3, told)
+    assert next(gen) == 3
+    make_ends()
+    for name in ("run_eager", "mark_skip", "FunctionType", "threading"):
+        monkeypatch.setattr(generator_plan, name, None)  # as it finds them then
+    del gen
+    assert told == [3]
 
 
 def test_a_driver_is_moved_to_where_its_state_says():

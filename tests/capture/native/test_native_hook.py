@@ -415,7 +415,7 @@ def test_a_program_may_recurse_deeper_than_the_c_stack_allows():
 
 
 OTHER_HOOK = """
-import ctypes
+import ctypes, os
 from dynacomp.capture import _native as native
 
 api = ctypes.pythonapi
@@ -437,11 +437,18 @@ assert (lambda: 5)() == 5
 native.enter()
 native.leave()
 assert get(interp()) == plain
+
+class Last:  # when the interpreter has ended, nobody is asked
+    def __del__(self, plain=lambda write=os.write: write(1, b"plain"), end=lambda *call, leave=os._exit: leave(3),
+                compiled=native.CompiledFunction):
+        compiled(plain, end)()
+
+last = Last()
 """
 
 
 def test_other_hooks_are_respected():
-    subprocess.run([sys.executable, "-c", OTHER_HOOK], check=True)
+    assert subprocess.run([sys.executable, "-c", OTHER_HOOK], check=True, stdout=subprocess.PIPE).stdout == b"plain"
 
 
 TWO_HOOKS = """

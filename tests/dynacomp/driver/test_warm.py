@@ -9,6 +9,7 @@ import abc
 import dataclasses
 import enum
 import functools
+import gc
 import os
 import subprocess
 import sys
@@ -625,6 +626,34 @@ def test_what_ends_in_a_break_and_what_goes_on_behind_it(capsys, monkeypatch):
         found, counts = called(breaking, X, [])
         assert counts[0] >= 1
         same(found, jnp.tanh(X) * 3.0 - 1 + 1)
+
+
+class Finalised:
+    """Says when it dies."""
+
+    def __init__(self, log):
+        self.log = log
+
+    def __del__(self):
+        self.log.append("dead")
+
+
+def of_a_finalised(x, log):
+    table = {"held": [Finalised(log)]}
+    x = jnp.tanh(x)
+    print(end="")
+    log.append(len(table))
+    return x
+
+
+def test_what_is_kept_holds_nothing_of_the_call():
+    gc.disable()
+    try:
+        for expected in (2, 0), (1, 1):  # the frame that makes it is not kept
+            log = []
+            assert called(of_a_finalised, X, log)[1] == expected and log == [1, "dead"]
+    finally:
+        gc.enable()
 
 
 def stepped(tx, state, x):
