@@ -20,7 +20,7 @@ import jax
 import numpy as np
 
 from dynacomp.capture.base.classes import module_name, own_dict
-from dynacomp.capture.base.errors import Break
+from dynacomp.capture.base.errors import Break, Restart
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.marks import Mark
 from dynacomp.capture.symbolic.libraries import is_host_module, is_pure_module
@@ -101,6 +101,9 @@ class _Held:
         elif (payload_base(cls) or cls) in BASES:
             if id(obj) not in _MEMOS:
                 self._container(obj, source)
+            elif self.cap.guards.holds("is_type", source, cls):  # an earlier call of this attempt had added nothing
+                self.cap.lessons.memos.add(source)
+                raise Restart
         elif is_pure_module(module_name(cls)) and is_plain_instance(obj):
             self.cap.guards.add("is_type", source, cls)
             for name, part in own_dict(obj).items():

@@ -7,11 +7,13 @@ import jax.numpy as jnp
 import pytest
 
 import dynacomp
+from dynacomp.capture.tracing import host_contexts
 from dynacomp.capture.tracing.host_contexts import found
 
 nn = pytest.importorskip("flax.linen")
 hk = pytest.importorskip("haiku")
 base = pytest.importorskip("haiku._src.base")
+lift = pytest.importorskip("flax.core.lift")
 
 X = jnp.arange(12.0).reshape(3, 4)
 MODEL = nn.Dense(2)
@@ -152,6 +154,22 @@ def test_a_memo_in_a_context_is_no_part_of_it():
     for k in range(5):
         same(compiled, step, params, jnp.ones((3 + k, 4)), jax.random.key(k))
     assert dynacomp.stats()["frames_captured"] <= 2 and not dynacomp.stats()["breaks"]
+
+
+def test_a_memo_that_a_later_call_of_the_program_fills():
+    model = nn.jit(nn.Dense)(5)  # Flax notes for each such transformation what it has done to counters
+    params = model.init(jax.random.key(0), X)
+
+    def program(x):
+        return MODEL.apply(PARAMS, x).sum() + model.apply(params, x)
+
+    vars(lift._side_effect_cache)["cache"].clear()
+    host_contexts._MEMOS.clear()
+    compiled = dynacomp.jit(program, backend="eager")
+    for i in range(10):
+        assert jnp.array_equal(compiled(X * i), program(X * i))
+    stats = dynacomp.stats()
+    assert not stats["breaks"] and not stats["frames_eager"] and stats["frames_captured"] == 1
 
 
 def test_policies_of_precision_cost_an_entry_each():
