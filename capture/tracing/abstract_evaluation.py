@@ -387,6 +387,7 @@ def _traced(cap: Capture, fn: Any, run: Any, nodes: list[Node]) -> Any:
         raise _needs_values(cap, fn, error) from None
     except ours(Exception) as error:
         _fix_numbers(cap, fn, step, nodes)
+        _show_arrays(cap, nodes)
         raise Failed(error) from None
     finally:
         cap.libraries.tracing -= 1
@@ -409,7 +410,8 @@ def _program_error(cap: Capture, fn: Any, lowered: Any, error: Exception) -> Bas
     avals = [aval_with_sizes(n.aval, canonical) for n in nodes]
     in_body = bool(cap.bodies and nodes)  # which would be tracers there, in words of their own
     args, kwargs = cap.libraries.arguments[-1]
-    told = any(holds_numpy(cap, v) for v in (*args, *kwargs.values()))  # from arrays of JAX, maybe: these pass
+    # from arrays of JAX, maybe: these pass
+    told = _are_numpys(cap, nodes) or any(holds_numpy(cap, v) for v in (*args, *kwargs.values()))
 
     def call(*arrays: Any) -> Any:
         return _on_tracers(cap, fn, lowered[0], lowered[1], dict(zip(nodes, arrays)))
@@ -441,10 +443,15 @@ def _fix_numbers(cap: Capture, fn: Any, step: int, nodes: list[Node]) -> None:
 
 def _show_arrays(cap: Capture, nodes: list[Node]) -> None:
     """NumPy arrays that are constants and that a failing call was given are shown to it: it may want to look."""
-    known = {guard.source for guard in cap.guards.guards if guard.kind == "ndarray"}
-    if not cap.lessons.shown_arrays and any(cap.graph.inputs.get(n) in known for n in nodes):
+    if not cap.lessons.shown_arrays and _are_numpys(cap, nodes):
         cap.lessons.shown_arrays = True
         raise Restart()
+
+
+def _are_numpys(cap: Capture, nodes: list[Node]) -> bool:
+    """Whether arrays of NumPy's that the program was given are among them, in what objects hold, too."""
+    known = {guard.source for guard in cap.guards.guards if guard.kind == "ndarray"}
+    return any(cap.graph.inputs.get(n) in known for n in nodes)
 
 
 def may_tell(cap: Capture, fn: Any, jaxpr: Any) -> bool:

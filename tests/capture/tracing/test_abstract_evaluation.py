@@ -239,3 +239,36 @@ def test_a_call_that_asks_which_arrays_jax_traces(asks, breaks):
         assert jnp.array_equal(compiled(x), program(x))
     stats = dynacomp.stats()
     assert stats["breaks"] == breaks and stats["frames_captured"] == 1 + 2 * len(breaks)
+
+
+@jax.tree_util.register_pytree_node_class
+class Filled:
+    """As distributions of TensorFlow Probability keep their shapes: in an array of NumPy's."""
+
+    def __init__(self, shape, value):
+        self.shape, self.value = shape, value
+
+    def tree_flatten(self):
+        return (self.shape, self.value), None
+
+    @classmethod
+    def tree_unflatten(cls, _, leaves):
+        return cls(*leaves)
+
+
+@dynacomp.allow_in_graph
+def array_of(filled):
+    return jnp.full(filled.shape, filled.value)
+
+
+def test_shapes_that_objects_keep_in_arrays_of_numpy():
+    def program(filled, x):
+        return array_of(filled) * x
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for i in range(10):
+        given = Filled(np.array([2, 3 + (i > 6)]), jnp.ones(()) * i)
+        assert repr(compiled(given, i)) == repr(program(given, i))
+    stats = dynacomp.stats()
+    assert not stats["breaks"] and not stats["frames_eager"] and stats["frames_captured"] <= 3
