@@ -43,7 +43,7 @@ from dynacomp.capture.values.questions import (
 )
 from dynacomp.capture.values.standing import IdV, LaterV, TraceStateV
 from dynacomp.capture.values.value import NotConstant, Value, as_python, is_changing, type_of
-from dynacomp.capture.wrapping import changing_contents, ndarrays
+from dynacomp.capture.wrapping import ndarrays, partial_tables
 from dynacomp.capture.wrapping.builtin_subclasses import is_number, plain
 from dynacomp.capture.wrapping.class_attrs import MISSING, lookup, name_in_errors, resolve
 from dynacomp.capture.wrapping.folding import fold as fold
@@ -532,7 +532,7 @@ def count_of(cap: Capture, v: Any) -> Value:
     front = getattr(v, "front", None)
     if front is not None:
         return front.count(v)  # type: ignore[no-any-return]
-    found = changing_contents.count(cap, v)
+    found = partial_tables.count(cap, v)
     if found is None:
         row = kind(v).members
         return Const(len(v.items if row is None else row(v)))

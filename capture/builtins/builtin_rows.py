@@ -27,6 +27,7 @@ from dynacomp.capture.base.loops_py import as_list
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.calls.calls import BUILTINS
 from dynacomp.capture.kinds import attrs, stores
+from dynacomp.capture.kinds.changing_keys import put
 from dynacomp.capture.kinds.containers import length
 from dynacomp.capture.kinds.exceptions import handled
 from dynacomp.capture.kinds.iteration import iterate, listed
@@ -68,6 +69,7 @@ def _mapping_proxy(cap: Capture, mapping: Value) -> Value:
     """A view of a dict, not a copy."""
     if not is_dict(mapping) or mapping.cls is types.MappingProxyType:
         raise Break("call", "a mappingproxy of what is no dict")
+    mapping.is_shown = True
     return DictV(mapping.items, types.MappingProxyType, shows=mapping)
 
 
@@ -240,7 +242,8 @@ def _dict(cap: Capture, *sources: Value, **kwargs: Value) -> Value:
         return fold(cap, dict, NONE, NONE)  # which refuses
     made = DictV({})
     for source in sources:
-        made.items.update(pairs(cap, source))
+        for key, item in pairs(cap, source):
+            put(cap, made, key, item)
     made.items.update(kwargs)
     return made
 

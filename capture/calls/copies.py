@@ -17,6 +17,7 @@ from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.calls import c_objects
 from dynacomp.capture.calls.calls import BUILTINS
 from dynacomp.capture.kinds import attrs
+from dynacomp.capture.kinds.changing_keys import copied
 from dynacomp.capture.kinds.iteration import key_value
 from dynacomp.capture.kinds.keys import hashable
 from dynacomp.capture.symbolic.machine import Capture
@@ -53,7 +54,7 @@ def _shallow_list(cap: Capture, x: ListV) -> Value:
 
 
 def _shallow_dict(cap: Capture, x: DictV) -> Value:
-    return DictV(dict(x.items), _copyable(x), factory=x.factory)
+    return DictV(copied(x.items), _copyable(x), factory=x.factory)
 
 
 def _shallow_set(cap: Capture, x: SetV) -> Value:

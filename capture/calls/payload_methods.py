@@ -14,6 +14,7 @@ from typing import Any
 from dynacomp.capture.arithmetic.operators import BINARY, binary, fold
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.calls.calls import BUILTINS, call, call_row
+from dynacomp.capture.kinds.changing_keys import placed
 from dynacomp.capture.kinds.containers import setitem
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.kinds.keys import elements_of, hashable, missing_key, pairs
@@ -113,7 +114,7 @@ def _of_scalar(cap: Capture, payload: Value, name: str, args: list[Value], kwarg
 def _getitem(cap: Capture, obj: ObjectV, key: Value) -> Value:
     """`dict.__getitem__`: a subclass says in `__missing__` what a key that is not there stands for."""
     table = obj.payload
-    name = hashable(cap, key)
+    name = placed(cap, table, key)
     if name not in table.items:
         missing = cap.special(obj, "__missing__")
         if missing is not None:

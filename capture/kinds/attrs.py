@@ -409,7 +409,7 @@ OF_NEW_FUNCTION: dict[str, Callable[[Capture, FunctionV], Value]] = {
     "__annotations__": lambda cap, v: v.special.setdefault("__annotations__", DictV({})),
     "__defaults__": lambda cap, v: v.defaults or Const(None),
     "__kwdefaults__": lambda cap, v: v.kwdefaults or Const(None),
-    "__dict__": lambda cap, v: DictV(v.attrs),
+    "__dict__": lambda cap, v: DictV(v.attrs, owner=v),
     "__closure__": _closure,
     "__get__": lambda cap, v: BuiltinMethodV(v, "__get__"),
     "__call__": lambda cap, v: BuiltinMethodV(v, "__call__"),

@@ -24,8 +24,9 @@ from dynacomp.capture.arithmetic.operators import (
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.rows import fits
 from dynacomp.capture.kinds import deques, dicts_and_sets, sequences
+from dynacomp.capture.kinds.changing_keys import placed
 from dynacomp.capture.kinds.iteration import iterate, iterator
-from dynacomp.capture.kinds.keys import hashable, missing_key, raised, sought
+from dynacomp.capture.kinds.keys import missing_key, raised, sought
 from dynacomp.capture.kinds.sequences import position_of
 from dynacomp.capture.numbers import dynamic_scalars, host_functions
 from dynacomp.capture.rows import alike_items, stored_rows
@@ -103,8 +104,9 @@ def _store_in_list(cap: Capture, obj: ListV, key: Value, value: Value) -> None:
 
 
 def _store_in_dict(cap: Capture, obj: DictV, key: Value, value: Value) -> None:
+    name = placed(cap, obj, key)
     mutating(cap, obj)
-    obj.items[hashable(cap, key)] = value
+    obj.items[name] = value
 
 
 def _store_in_object(cap: Capture, obj: ObjectV, key: Value, value: Value) -> None:
@@ -130,7 +132,7 @@ def _delete_in_list(cap: Capture, obj: ListV, key: Value) -> None:
 
 
 def _delete_in_dict(cap: Capture, obj: DictV, key: Value) -> None:
-    name = hashable(cap, key)
+    name = placed(cap, obj, key)
     if name not in obj.items:
         raise missing_key(key)
     removing(cap, obj)

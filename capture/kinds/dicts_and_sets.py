@@ -13,8 +13,9 @@ from typing import Any
 
 from dynacomp.capture.arithmetic.operators import equal, truth
 from dynacomp.capture.kinds import given_items
+from dynacomp.capture.kinds.changing_keys import copied, merged, placed, put
 from dynacomp.capture.kinds.iteration import elements, iterate, key_value
-from dynacomp.capture.kinds.keys import each_pair, hashable, members_of, missing_key, raised, sought
+from dynacomp.capture.kinds.keys import each_pair, hashable, members_of, missing_key, raised
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import mutating, removing
 from dynacomp.capture.values.constant import Const, stands_for
@@ -29,7 +30,7 @@ def getitem(cap: Capture, table: DictV, key: Value) -> Value:
     given = given_items.item_at(cap, table, key)
     if given is not None:
         return given
-    name = sought(cap, key, table.items)
+    name = placed(cap, table, key)
     if name in table.items:
         item = table.items[name] = realize(cap, table.items[name])
         return item
@@ -43,7 +44,7 @@ def getitem(cap: Capture, table: DictV, key: Value) -> Value:
 def _merge(cap: Capture, a: DictV, b: Value) -> Any:
     if not is_dict(b):
         return NotImplemented
-    return DictV({**a.items, **b.items}, _copied(a), factory=a.factory)
+    return DictV(merged(cap, a.items, b.items), _copied(a), factory=a.factory)
 
 
 def _copied(table: DictV) -> type:
@@ -137,7 +138,7 @@ SET_COMPARISONS = (operator.lt, operator.le, operator.gt, operator.ge, operator.
 
 def contains(cap: Capture, table: DictV, key: Value) -> bool:
     there = given_items.is_there(cap, table, key)
-    return sought(cap, key, table.items) in table.items if there is None else truth(cap, there)
+    return placed(cap, table, key) in table.items if there is None else truth(cap, there)
 
 
 def _get(cap: Capture, v: DictV, key: Value, default: Value = Const(None)) -> Value:
@@ -147,12 +148,12 @@ def _get(cap: Capture, v: DictV, key: Value, default: Value = Const(None)) -> Va
     given = given_items.item_at(cap, v, key)
     if given is not None:
         return given
-    name = sought(cap, key, v.items)
+    name = placed(cap, v, key)
     return realize(cap, v.items[name]) if name in v.items else default
 
 
 def _setdefault(cap: Capture, v: DictV, key: Value, default: Value = Const(None)) -> Value:
-    name = sought(cap, key, v.items)
+    name = placed(cap, v, key)
     if name not in v.items:
         mutating(cap, v)
         v.items[name] = default
@@ -161,7 +162,7 @@ def _setdefault(cap: Capture, v: DictV, key: Value, default: Value = Const(None)
 
 
 def _dict_pop(cap: Capture, v: DictV, key: Value, *default: Value) -> Value:
-    name = hashable(cap, key)
+    name = placed(cap, v, key)
     if name not in v.items:
         if default:
             return default[0]
@@ -186,16 +187,16 @@ def _update(cap: Capture, v: DictV, *sources: Value, **kwargs: Value) -> None:
         raise raised(TypeError, f"update expected at most 1 argument, got {len(sources)}")
     for source in sources:
         for key, value in each_pair(cap, source):
-            v.items[key] = value
+            put(cap, v, key, value)
     v.items.update(kwargs)
 
 
 def _dict_copy(cap: Capture, v: DictV) -> Value:
-    return DictV(dict(v.items), _copied(v), factory=v.factory)
+    return DictV(copied(v.items), _copied(v), factory=v.factory)
 
 
 def _move_to_end(cap: Capture, v: DictV, key: Value, last: Value = Const(True)) -> None:
-    name = hashable(cap, key)
+    name = placed(cap, v, key)
     if name not in v.items:
         raise missing_key(key)
     removing(cap, v)

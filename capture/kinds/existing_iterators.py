@@ -15,7 +15,7 @@ from dynacomp.capture._native import iterated, set_enumerate, upcoming
 from dynacomp.capture.base.errors import Break, Raised, Unbuildable
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.of_class import of_class
-from dynacomp.capture.reconstruct.unchanged import changed_keys, unmoved
+from dynacomp.capture.reconstruct.unchanged import changed_entries, unmoved
 from dynacomp.capture.reconstruct.upcoming import fail, reduced, take
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import SETTLED, changed, mutating
@@ -90,7 +90,7 @@ def _is_plain_dict(v: Any) -> bool:
 
 def _has_its_entries(it: GivenIterV, v: Any) -> bool:
     """Whether a dict has the keys that it had, where they were: an iterator goes on, to what stands there now."""
-    return type(it.real) in OVER_DICTS and _is_plain_dict(v) and not v.lost and changed_keys(v) is not None
+    return type(it.real) in OVER_DICTS and _is_plain_dict(v) and not v.lost and changed_entries(v) is not None
 
 
 def _entry(cap: Capture, it: GivenIterV, table: DictV, found: Any, place: S.Source) -> Value:

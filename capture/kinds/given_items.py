@@ -16,7 +16,6 @@ import collections
 from typing import Any
 
 from dynacomp.capture.base.literals import is_literal
-from dynacomp.capture.graph.avals import ARRAY_TYPE
 from dynacomp.capture.numbers import dynamic_scalars
 from dynacomp.capture.numbers.host_functions import as_scalar
 from dynacomp.capture.symbolic.machine import Capture
@@ -27,45 +26,43 @@ from dynacomp.capture.values.containers import DictV, ListV, TupleV
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.questions import is_plain_tuple, is_scalar
 from dynacomp.capture.values.value import Lazy, Value, is_changing
-from dynacomp.capture.wrapping.builder import is_plain_instance, realize
-from dynacomp.capture.wrapping.changing_contents import Entries
+from dynacomp.capture.wrapping.builder import realize
+from dynacomp.capture.wrapping.partial_tables import Entries, entry_of, is_found_anywhere
 
 KEYS = (int, bool, str, bytes)  # whose hash and equality run no code of the program's
-ITEMS = (ARRAY_TYPE, int, float, bool, complex, str, dict, list, tuple)
 TABLES = (dict, collections.defaultdict, collections.OrderedDict, collections.Counter)
-MISSING = object()
 
 
 def item_at(cap: Capture, v: Value, key: Value) -> Value | None:
     """`v[key]`; None for other containers, keys and items."""
     row = kind(v).lookup
     how = None if row is None else row(v)
-    asked = None if how is None else _changing_key(cap, key)
+    asked = None if how is None else changing_key(cap, key)
     if how is None or asked is None:
         return None
     try:
         found = how(v.real, asked.hint)  # type: ignore[attr-defined]
     except (LookupError, TypeError):
         return None
-    if type(found) not in ITEMS and not is_plain_instance(found):
+    if found is None or not is_found_anywhere(found):
         return None
     return realize(cap, Lazy(found, S.At("at", (v.source, asked.source), how)))
 
 
 def is_there(cap: Capture, v: DictV, key: Value) -> Value | None:
     """`key in v` of a dict, likewise."""
-    asked = _changing_key(cap, key) if _is_as_given(v) else None
+    asked = changing_key(cap, key) if _is_as_given(v) else None
     if asked is None:
         return None
     return dynamic_scalars.host("contains", dict.__contains__, ScalarV(v.real, source=v.source), asked)
 
 
-def _changing_key(cap: Capture, key: Value) -> ScalarV | None:
+def changing_key(cap: Capture, key: Value) -> ScalarV | None:
     """A key of KEYS that changes, or a tuple of such; None for others."""
     if not is_plain_tuple(key):
         found = as_scalar(cap, key)
         return found if is_scalar(found) and type(found.hint) in KEYS else None
-    parts = [_changing_key(cap, x) or x for x in cap.items(key)]
+    parts = [changing_key(cap, x) or x for x in cap.items(key)]
     if not any(map(is_changing, parts)) or not all(is_scalar(x) or is_exactly(x, *KEYS) for x in parts):
         return None
     return dynamic_scalars.host("key", _together, *parts)  # type: ignore[return-value]
@@ -85,14 +82,6 @@ def _is_as_given(v: DictV) -> bool:
     return not v.dirty and v.real is not None and v.source is not None and all(map(is_literal, dict.__iter__(v.real)))
 
 
-def _entry(table: dict[Any, Any], key: Any) -> Any:
-    """What is there: a `__missing__` would make it, and put it there."""
-    found = dict.get(table, key, MISSING)
-    if found is MISSING:
-        raise KeyError(key)
-    return found
-
-
 def _of_list(v: ListV) -> Any:
     return list.__getitem__ if v.real is not None and not v.dirty and v.source is not None and v.cls is list else None
 
@@ -101,6 +90,6 @@ def _of_tuple(v: TupleV) -> Any:
     return tuple.__getitem__ if v.real is not None and v.source is not None and v.cls is tuple else None
 
 
-define(DictV, Kind(lookup=lambda v: _entry if _is_as_given(v) else None))
+define(DictV, Kind(lookup=lambda v: entry_of if _is_as_given(v) else None))
 define(ListV, Kind(lookup=_of_list))
 define(TupleV, Kind(lookup=_of_tuple))

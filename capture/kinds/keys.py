@@ -20,6 +20,7 @@ import jax
 from dynacomp.capture.arithmetic.operators import equal
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.hashes import note_hashes
+from dynacomp.capture.kinds import given_items
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic.libraries import steady_library
@@ -41,6 +42,7 @@ from dynacomp.capture.wrapping.builtin_subclasses import BASES, items_payload
 from dynacomp.capture.wrapping.class_attrs import name_in_errors, resolve
 from dynacomp.capture.wrapping.class_prototypes import refuse
 from dynacomp.capture.wrapping.constants import opened
+from dynacomp.capture.wrapping.keyed_tables import ChangingKey
 
 
 def raised(kind: type[BaseException], *args: Any) -> Raised:
@@ -61,6 +63,12 @@ def sought(cap: Capture, key: Value, names: Iterable[Any]) -> Any:
     if isinstance(key, ClassOfTracedV) and any(isinstance(k, type) and issubclass(k, jax.core.Tracer) for k in names):
         raise Break("tracer", "the class of a value that a transformation may trace")
     return hashable(cap, key)
+
+
+def key_of(cap: Capture, value: Value) -> Any:
+    """`hashable(cap, value)`, or a ChangingKey where another call may have another key."""
+    asked = given_items.changing_key(cap, value)
+    return hashable(cap, value) if asked is None else ChangingKey(value, asked, lambda: hashable(cap, value))
 
 
 def _known_key(value: Value) -> Any:
@@ -205,11 +213,11 @@ def each_pair(cap: Capture, source: Value) -> Iterator[tuple[Any, Value]]:
         return
     if hasattr(own_class(source), "keys"):
         keys = list(iterate(cap, cap.call(cap.getattr(source, "keys"), [])))
-        yield from [(hashable(cap, k), cap.call(cap.getattr(source, "__getitem__"), [k])) for k in keys]
+        yield from [(key_of(cap, k), cap.call(cap.getattr(source, "__getitem__"), [k])) for k in keys]
         return
     for n, item in enumerate(iterate(cap, source)):
         parts = _pair(cap, n, item)
-        yield hashable(cap, parts[0]), parts[1]
+        yield key_of(cap, parts[0]), parts[1]
 
 
 def _pair(cap: Capture, n: int, item: Value) -> list[Value]:

@@ -9,7 +9,7 @@ from typing import Any, cast
 from dynacomp.capture.arithmetic import later
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.bytecode.code import Instruction
-from dynacomp.capture.kinds import keys, sequences
+from dynacomp.capture.kinds import changing_keys, keys, sequences
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.numbers import host_functions
 from dynacomp.capture.rows import alike_items
@@ -44,7 +44,10 @@ def _build_set(cap: Capture, f: Frame, i: Instruction) -> None:
 @opcode("BUILD_MAP")
 def _build_map(cap: Capture, f: Frame, i: Instruction) -> None:
     flat = f.popn(2 * i.arg)
-    f.push(DictV({keys.hashable(cap, k): v for k, v in zip(flat[::2], flat[1::2])}))
+    made = DictV({})
+    for key, item in zip(flat[::2], flat[1::2]):
+        changing_keys.put(cap, made, keys.key_of(cap, key), item)
+    f.push(made)
 
 
 @opcode("BUILD_CONST_KEY_MAP")
@@ -84,7 +87,7 @@ def _set_add(cap: Capture, f: Frame, i: Instruction) -> None:
 def _map_add(cap: Capture, f: Frame, i: Instruction) -> None:
     key, item = f.popn(2)
     target = _target(cap, f, i)
-    target.items[keys.hashable(cap, key)] = item
+    changing_keys.put(cap, target, keys.key_of(cap, key), item)
 
 
 @opcode("LIST_EXTEND")
@@ -115,7 +118,8 @@ def _dict_update(cap: Capture, f: Frame, i: Instruction) -> None:
         again = next((k for k, _ in found if k in target.items), None)
         if again is not None:
             raise Raised(Const(TypeError(f"{_callee_name(f, i)}() got multiple values for keyword argument {again!r}")))
-    target.items.update(found)
+    for key, item in found:
+        changing_keys.put(cap, target, key, item)
 
 
 def _target(cap: Capture, f: Frame, i: Instruction) -> Any:

@@ -35,7 +35,7 @@ from dynacomp.capture.reconstruct.array_identity import candidates, chosen, firs
 from dynacomp.capture.reconstruct.checks import Checks
 from dynacomp.capture.reconstruct.emit import INPUTS, OUTPUTS, Emitter, load_elements, load_keys, load_parts, load_table
 from dynacomp.capture.reconstruct.emit_sources import load_globals, load_source
-from dynacomp.capture.reconstruct.unchanged import changed_keys, effects, unmoved
+from dynacomp.capture.reconstruct.unchanged import changed_entries, effects, unmoved
 from dynacomp.capture.symbolic.effects import Effect, Effects, Globals, Made, Phase, Real
 from dynacomp.capture.symbolic.generator_finalization import check_none_lost
 from dynacomp.capture.symbolic.machine import Capture
@@ -466,7 +466,7 @@ def _prepare_list(w: Writer, v: ListV) -> None:
 
 
 def _prepare_dict(w: Writer, v: DictV) -> None:
-    change = changed_keys(v)
+    change = changed_entries(v)
     if change is not None:
         _update_dict(w, v, *change)
         return
@@ -474,10 +474,10 @@ def _prepare_dict(w: Writer, v: DictV) -> None:
     _change(w, runtime.replace_dict, v)
 
 
-def _update_dict(w: Writer, v: DictV, gone: list[Any], stored: list[Any]) -> None:
+def _update_dict(w: Writer, v: DictV, gone: list[Any], stored: list[tuple[Any, Any]]) -> None:
     load_keys(w.e, gone)
-    load_keys(w.e, stored)
-    w.e.tuple([v.items[k] for k in stored])
+    load_keys(w.e, [key for key, _ in stored])
+    w.e.tuple([item for _, item in stored])
     w.e.op("BUILD_TUPLE", 3)
     _change(w, runtime.update_dict, v)
 

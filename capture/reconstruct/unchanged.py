@@ -24,8 +24,8 @@ from dynacomp.capture.values.objects import ObjectV
 from dynacomp.capture.values.questions import is_value
 from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping.builder import own_source
-from dynacomp.capture.wrapping.changing_contents import Entries
 from dynacomp.capture.wrapping.existing_tables import hashes_itself
+from dynacomp.capture.wrapping.partial_tables import Entries
 
 
 def effects(cap: Capture) -> list[Value]:
@@ -95,9 +95,9 @@ def unmoved(v: ListV) -> tuple[int, int]:
     return front, next((n for n in range(most) if not same(was - 1 - n, v.items[now - 1 - n])), most)
 
 
-def changed_keys(v: DictV) -> tuple[list[Any], list[Any]] | None:
-    """The keys of an existing dict that go, and those under which something is stored: what another thread does to
-    the others meanwhile stays. None where that would give another order, or some key has a hash of its own."""
+def changed_entries(v: DictV) -> tuple[list[Any], list[tuple[Any, Any]]] | None:
+    """The keys of an existing dict that go, and the entries that are stored: what another thread does to the others
+    meanwhile stays. None where that would give another order, or some key has a hash of its own."""
     if isinstance(v.items, Entries) and not v.items.whole:
         return v.items.taken()
     if type(v.real) not in KEYS or any(of_class(Value, v.items)):
@@ -105,7 +105,7 @@ def changed_keys(v: DictV) -> tuple[list[Any], list[Any]] | None:
     before = KEYS[type(v.real)](v.real)
     if any(map(hashes_itself, before)) or any(map(operator.is_not, [k for k in before if k in v.items], v.items)):
         return None
-    stored = [k for k, x in v.items.items() if x.source is None or x.source != S.Key(v.source, k)]  # type: ignore
+    stored = [(k, x) for k, x in v.items.items() if x.source is None or x.source != S.Key(v.source, k)]  # type: ignore
     return [k for k in before if k not in v.items], stored
 
 

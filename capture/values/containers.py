@@ -100,8 +100,9 @@ class DictV(MutableV):
     dirty: bool = False
     real: Any = None
     factory: Any = None  # a defaultdict's default_factory, a Value
-    owner: Any = None  # the ObjectV whose `__dict__` this is (`items` is its `attrs`), or PartialV whose `keywords`
+    owner: Any = None  # the ObjectV or FunctionV whose `__dict__` this is, PartialV whose `keywords`: `items` is its
     shows: Any = None  # the DictV behind a mappingproxy that the captured code has made: `items` is its
+    is_shown: bool = False  # a mappingproxy has its `items`
     lost: bool = False  # an entry has gone; one that came back stands where iterators will find it again
 
 

@@ -23,8 +23,9 @@ from dynacomp.capture.values.containers import DictV, SetV
 from dynacomp.capture.values.standing import HashedV, bare
 from dynacomp.capture.values.value import Lazy, Value
 from dynacomp.capture.wrapping.builder import WRAPPERS, is_plain_instance, opaque, wrap
-from dynacomp.capture.wrapping.builtin_subclasses import own_iter, own_values
-from dynacomp.capture.wrapping.changing_contents import ClassEntries, Entries, in_parts, reading
+from dynacomp.capture.wrapping.builtin_subclasses import inherits, own_iter, own_values
+from dynacomp.capture.wrapping.changing_contents import in_parts, reading
+from dynacomp.capture.wrapping.partial_tables import ClassEntries, Entries
 
 
 def _dict(cap: Capture, obj: Any, source: S.Source) -> Value:
@@ -34,7 +35,7 @@ def _dict(cap: Capture, obj: Any, source: S.Source) -> Value:
         return opaque(cap, obj, source)
     cap.guards.add("is_type", source, type(obj))
     names, values = _entries(obj)
-    if type(obj) in (dict, collections.defaultdict) and in_parts(cap, source) and all(map(is_literal, names)):
+    if in_parts(cap, source) and _may_be_in_parts(type(obj)) and all(map(is_literal, names)):
         items: dict[Any, Any] = Entries(cap, obj, source)
     else:
         reading(cap, source)
@@ -48,6 +49,12 @@ def _dict(cap: Capture, obj: Any, source: S.Source) -> Value:
     return DictV(items, type(obj), real=obj, factory=wrapped, source=source)
 
 
+def _may_be_in_parts(cls: type) -> bool:
+    """Whether C code can ask a dict for parts, past what its class overrides: guards take its `len`."""
+    return cls in (dict, collections.defaultdict) or not issubclass(cls, collections.OrderedDict) and (
+        inherits(cls, "__len__"))
+
+
 def _shown(cap: Capture, obj: Any, source: S.Source) -> Value:
     """A mappingproxy has the entries of the dict behind it, whoever changes those. What stands in a class is guarded
     where it is looked up."""
@@ -58,6 +65,7 @@ def _shown(cap: Capture, obj: Any, source: S.Source) -> Value:
     if "__doc__" in table and all(type(name) is str for name in table):
         return DictV(ClassEntries(cap, table, S.Iterated(source)), type(obj), real=obj, source=source)
     shown = cast(DictV, wrap(cap, table, S.Iterated(source)))
+    shown.is_shown = True
     return DictV(shown.items, type(obj), real=obj, source=source)
 
 

@@ -40,7 +40,7 @@ from dynacomp.capture.control_flow.python_loops import Rounds
 from dynacomp.capture.graph.avals import ARRAY_TYPE
 from dynacomp.capture.kinds.keys import Identity
 from dynacomp.capture.symbolic.lessons import Data, Frozen, Policy
-from dynacomp.capture.values.sources import At, Closure, Count, Dim, Host, Local, Source, passed
+from dynacomp.capture.values.sources import At, Closure, Count, Dim, Host, Local, SizeOf, Source, passed
 from dynacomp.capture.wrapping.changing_contents import Content, Part
 from dynacomp.marks import dynamic_marks, static_marks
 from dynacomp.options import Options
@@ -62,6 +62,7 @@ class Seen:
 
     sizes: dict[tuple[str, int], set[int]] = field(default_factory=dict)
     scalars: dict[str, set[Any]] = field(default_factory=dict)
+    varied: set[str] = field(default_factory=set)  # those of the numbers that had another value once
     lengths: dict[str, set[int]] = field(default_factory=dict)  # of the containers that the code was given
 
 
@@ -273,10 +274,15 @@ def size_rule(history: History, seen: Seen, options: Options,
         if axis in marks:
             return marks[axis]
         had = seen.sizes.get((repr(source), axis)) or history.inherited("sizes", repr(source), axis)
-        return type(source) is Host or options.dynamic is True or bool(had - {size}) or (
+        return type(source) is Host or is_under_a_size(source) or options.dynamic is True or bool(had - {size}) or (
             history.resumed and not had and source.is_argument and (axis, size) in history.moving()) or bool(
             had or history.outer) and (axis, size) in follows and (source.is_argument or is_fresh(source))
     return is_dynamic
+
+
+def is_under_a_size(source: Source) -> bool:
+    """Whether that is an item whose key is a size: what programs keep so is as large (a mask of each length)."""
+    return isinstance(source, At) and any(isinstance(part, SizeOf) for part in source.args)
 
 
 def is_fresh(source: Source) -> bool:
@@ -307,7 +313,10 @@ def scalar_rule(history: History, seen: Seen, options: Options, resumed: bool,
             return True
         if type(value) in (int, float, complex, str, bytes) and is_just_made(source):
             return True
-        return bool((seen.scalars.get(repr(source)) or history.inherited("scalars", repr(source))) - {value})
+        name = repr(source)
+        if (seen.scalars.get(name) or history.inherited("scalars", name)) - {value}:
+            seen.varied.add(name)  # whatever value comes next
+        return name in seen.varied
     return is_dynamic_scalar
 
 

@@ -1,0 +1,68 @@
+"""Keys that change from call to call, in dicts: a table gets a `Keyed` one in place of its entries once such a key is
+asked for or stored (see `wrapping.keyed_tables`).
+
+    cache[n] = mask                 # a store under a key that another call has otherwise
+    {**metrics, f"epoch_{i}": loss}
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from dynacomp.capture.base.literals import is_literal
+from dynacomp.capture.kinds.given_items import TABLES
+from dynacomp.capture.kinds.keys import key_of, sought
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.values.containers import DictV
+from dynacomp.capture.values.standing import ClassOfTracedV
+from dynacomp.capture.values.value import Value
+from dynacomp.capture.wrapping.keyed_tables import ChangingKey, Keyed
+from dynacomp.capture.wrapping.partial_tables import Entries
+
+COMPARING = (Keyed, Entries)
+
+
+def placed(cap: Capture, table: DictV, key: Value) -> Any:
+    """What stands for `key` among the entries of this dict, or would."""
+    found = sought(cap, key, table.items) if isinstance(key, ClassOfTracedV) else key_of(cap, key)
+    if type(found) is ChangingKey:
+        return found if _compares(cap, table) else found.constant()
+    return found
+
+
+def put(cap: Capture, table: DictV, name: Any, value: Any) -> None:
+    """Stores under a key that may be a ChangingKey."""
+    if type(name) is ChangingKey and not _compares(cap, table):
+        name = name.constant()
+    table.items[name] = value
+
+
+def copied(items: dict[Any, Any]) -> dict[Any, Any]:
+    """The entries of a copy."""
+    return copy.copy(items) if type(items) is Keyed else dict(items)
+
+
+def merged(cap: Capture, first: dict[Any, Any], second: dict[Any, Any]) -> dict[Any, Any]:
+    """The entries of `first | second`."""
+    made = DictV(copied(first))
+    for name, item in second.items():
+        put(cap, made, name, item)
+    return made.items
+
+
+def _compares(cap: Capture, table: DictV) -> bool:
+    """Whether the entries of this dict are compared with keys that change, from now on."""
+    if type(table.items) in COMPARING:
+        return True
+    plain = table.owner is None and table.shows is None and not table.is_shown and type(table.items) is dict
+    if not plain or not all(map(is_literal, table.items)):
+        return False
+    if table.real is None:
+        table.items = Keyed(cap, table.items)
+        return True
+    source = table.source or getattr(table.holder, "source", None)  # of an instance of a subclass
+    if table.dirty or source is None or table.cls not in TABLES or len(table.items) != dict.__len__(table.real):
+        return False
+    table.items = Entries(cap, table.real, source)
+    return True
