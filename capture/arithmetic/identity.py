@@ -16,7 +16,6 @@ from dynacomp.capture.symbolic.side_effects import certain, leaving_apart
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.computed import ArrayV, NumberV, ScalarV
 from dynacomp.capture.values.constant import Const, is_const, is_open, peek
-from dynacomp.capture.values.containers import TupleV
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.questions import is_number, is_plain_tuple, is_scalar
 from dynacomp.capture.values.standing import LaterV
@@ -48,7 +47,7 @@ def same_object(cap: Capture, a: Value, b: Value) -> bool:
     """`a is b`, guarded where both are inputs."""
     if a is not b and type_of(a) is type_of(b) and any(v in body.stand_ins for body in cap.bodies for v in (a, b)):
         raise Break("identity", "`is` of what each round of a loop makes anew")
-    if a is not b and type_of(a) is type_of(b) and any(v.of_row for v in of_class(TupleV, (a, b))):
+    if a is not b and type_of(a) is type_of(b) and any(getattr(v, "of_row", False) for v in (a, b)):
         leaving_apart(cap)
     arrays = [*of_class(ArrayV, (a, b))]
     for v in arrays:

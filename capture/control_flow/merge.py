@@ -266,8 +266,8 @@ def _objects(join: Join, items: list[Any]) -> Any:
     key = tuple(map(id, items))
     if key in join.made:
         return join.made[key]
-    if any(type(v) is not type(items[0]) or not join.is_young(v) or (way, id(v)) in join.partner
-           for way, v in enumerate(items)):
+    if any(type(v) is not type(items[0]) or not join.is_young(v) or (way, id(v)) in join.partner or
+           getattr(v, "of_row", False) for way, v in enumerate(items)):
         raise Differs("objects")
     with undo_log.in_state(items[0], join.states[0].get(items[0])):
         made = join.made[key] = undo_log.clone(items[0])

@@ -26,7 +26,7 @@ from dynacomp.capture.values.computed import SizeV
 from dynacomp.capture.values.constant import is_const
 from dynacomp.capture.values.iterators import CountIterV, GivenIterV, SeqIterV, StreamV, counters
 from dynacomp.capture.values.kind import Kind, define, kind
-from dynacomp.capture.values.questions import is_size
+from dynacomp.capture.values.questions import is_list, is_size
 from dynacomp.capture.values.value import Value
 
 
@@ -83,7 +83,14 @@ def _of_count(cap: Capture, it: CountIterV) -> Iterator[Rounds]:
 
 
 def _walked(walked: Value) -> list[Rounds]:
-    return [] if walked.source is None else [Rounds(walked.source, walked=True)]
+    return [] if walked.source is None or _is_short(walked) else [Rounds(walked.source, walked=True)]
+
+
+def _is_short(walked: Value) -> bool:
+    """Whether one round is all, or none: an entry each is the last one."""
+    if not is_list(walked) or walked.front is not None:
+        return False
+    return (len(walked.items) if walked.unseen is None else list.__len__(walked.real) + len(walked.appended)) <= 1
 
 
 def _of_parts(cap: Capture, it: StreamV) -> Iterator[Rounds]:

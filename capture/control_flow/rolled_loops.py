@@ -36,6 +36,7 @@ from dynacomp.capture.graph.sized_calls import fori_of_length, rows_of_length
 from dynacomp.capture.graph.sizes import bounds, is_symbolic
 from dynacomp.capture.graph.sizes import names as names_of
 from dynacomp.capture.kinds import generator_loops
+from dynacomp.capture.kinds.iteration import zipped
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.rows import alike_items, stored_rows
 from dynacomp.capture.rows.grown_lists import Growing, rows_aval
@@ -45,7 +46,7 @@ from dynacomp.capture.tracing.donors import give_up_first
 from dynacomp.capture.tracing.trace_call import emit_node
 from dynacomp.capture.values.computed import ArrayV, NumberV
 from dynacomp.capture.values.constant import Const, is_exactly
-from dynacomp.capture.values.containers import ListV, TupleV
+from dynacomp.capture.values.containers import ListV
 from dynacomp.capture.values.iterators import CountIterV, counters
 from dynacomp.capture.values.questions import is_graph_number, is_stream
 from dynacomp.capture.values.value import NotConstant, Value
@@ -279,7 +280,7 @@ def item_of(cap: Capture, it: Value, note: Callable[[CountIterV, NumberV], None]
         assert it.fn is not None
         return cap.call(it.fn, found)
     items = found[::-1] if it.kind == "enumerate" else found
-    return TupleV(items, it.state.get("cls", tuple), of_row=it.state.get("given", False))
+    return zipped(it, items)
 
 
 # --- while

@@ -23,6 +23,7 @@ from dynacomp.capture.kinds.suspended_values import Standing, standing
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.reconstruct.emit import Emitter, made
 from dynacomp.capture.reconstruct.output import Writer
+from dynacomp.capture.symbolic.side_effects import leaving_apart
 from dynacomp.capture.values.constant import Const, is_const
 from dynacomp.capture.values.containers import ListV, SetV, TupleV
 from dynacomp.capture.values.iterators import ASendV, CountIterV, GeneratorV, SeqIterV, StreamV, counters
@@ -216,7 +217,10 @@ def _zip(e: Emitter, v: StreamV) -> None:
         e.call(runtime.call, lambda: e.const(zip), lambda: e.tuple(v.parts),
                lambda: e.const(("strict",)), lambda: e.tuple([Const(bool(v.state.get("strict")))]))
 
-    cls = v.state.get("cls", tuple)
+    many = v.state.get("many")
+    if many is not None and many.keys:
+        leaving_apart(e.cap)
+    cls = tuple if many is None else many.cls
     plain() if cls is tuple else e.call(map, lambda: e.const(functools.partial(tuple.__new__, cls)), plain)
 
 

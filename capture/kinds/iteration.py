@@ -286,7 +286,13 @@ def _zip(cap: Capture, it: StreamV) -> Value | None:
                 _check_strict(cap, it, i)
             return None
         found.append(item)
-    return TupleV(found, it.state.get("cls", tuple), of_row=it.state.get("given", False)) if it.parts else None
+    return zipped(it, found) if it.parts else None
+
+
+def zipped(it: StreamV, found: list[Value]) -> Value:
+    """What `zip`, or an iterator over the rows of several arrays, gives of what each part gave."""
+    many = it.state.get("many")
+    return TupleV(found) if many is None else many.value(found)
 
 
 def _check_strict(cap: Capture, it: StreamV, i: int) -> None:

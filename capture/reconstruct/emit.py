@@ -328,6 +328,8 @@ def _run(e: Emitter, run: Run) -> None:
 
 
 def _dict(e: Emitter, v: DictV) -> None:
+    if v.of_row:
+        leaving_apart(e.cap)
     if isinstance(v.owner, PartialV):
         e.call(getattr, lambda: e.load(v.owner), lambda: e.const("keywords"))
         e.remember(v)

@@ -201,6 +201,8 @@ def _list(cap: Capture, v: ListV, outputs: dict[Node, int]) -> Any:
 
 
 def _dict(cap: Capture, v: DictV, outputs: dict[Node, int]) -> Any:
+    if v.of_row:
+        leaving_apart(cap)
     if v.source is not None or v.cls is not dict or v.real is not None or not all(map(is_literal, v.items)):
         return None
     return ("dict", list(v.items), [template_of(cap, cap.realize(x), outputs) for x in v.items.values()])

@@ -311,7 +311,7 @@ def transposed(cap: Capture, v: Value) -> Value | None:
     """`zip(*v)` of a list of tuples that are alike, which gives tuples of rows; None for other lists."""
     run = whole(cap, v) if is_list(v) else None
     shape = run.shapes[0] if run is not None and not is_mutable(run) else None
-    if run is None or not isinstance(shape, Many) or not shape.parts:
+    if run is None or not isinstance(shape, Many) or shape.keys or not shape.parts:
         return None
     columns: list[Value] = [RowsV([], front=Grown(cap, [_own(run, part)])) for part in shape.parts]
     now = ListV([], front=Grown(cap, [run]))
@@ -342,7 +342,8 @@ def iterator(cap: Capture, v: ListV | RowsV, back: bool = False) -> Value | None
 
 
 def _stream(cap: Capture, v: ListV | RowsV, run: Run, shape: Shape, back: bool) -> StreamV | None:
-    """The items of one round after the other: arrays and numbers, or tuples of such, named ones among them."""
+    """The items of one round after the other: arrays and numbers, or tuples of such, named ones among them, or dicts
+    that the call was given."""
     def rows(leaf: Leaf) -> StreamV | None:
         if leaf.number is None and is_scalar(run.stacks[leaf.index]):
             return None  # arrays of NumPy's
@@ -353,9 +354,10 @@ def _stream(cap: Capture, v: ListV | RowsV, run: Run, shape: Shape, back: bool) 
                        state={"of": v, "was": _state(v), "shape": leaf})
 
     def tuples(many: Many, made: Iterator[StreamV | None]) -> StreamV | None:
-        parts = list(made) if issubclass(many.cls, tuple) else []
+        is_read = issubclass(many.cls, tuple) or many.cls is dict and many.given
+        parts = list(made) if is_read else []
         known = parts and None not in parts
-        return StreamV("zip", parts, state={"cls": many.cls, "given": many.given}) if known else None  # type: ignore[arg-type]
+        return StreamV("zip", parts, state={"many": many}) if known else None  # type: ignore[arg-type]
 
     return shape.fold(rows, lambda fixed: None, tuples)
 

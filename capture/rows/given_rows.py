@@ -64,14 +64,14 @@ def parts(cap: Capture, v: Value) -> list[Any] | None:
 
 def _shape(of: Any, places: Iterator[int]) -> Shape:
     if isinstance(of, given_lists.Many):
-        return Many(of.cls, tuple(_shape(part, places) for part in of.parts), given=True)
+        return Many(of.cls, tuple(_shape(part, places) for part in of.parts), of.keys, given=True)
     return Leaf(next(places), of.kind if isinstance(of, given_lists.Numbers) else None)
 
 
 def _first(of: Any, place: Any) -> Iterator[S.Source]:
     """Where what the columns begin with lies: the sizes that it had are known from when the list was read whole."""
     for n, part in enumerate(of.parts if isinstance(of, given_lists.Many) else ()):
-        yield from _first(part, S.Item(place, n))
+        yield from _first(part, S.Key(place, of.keys[n]) if of.keys else S.Item(place, n))
     if not isinstance(of, given_lists.Many):
         yield place
 

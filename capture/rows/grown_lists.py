@@ -30,7 +30,7 @@ from dynacomp.capture.rows import given_rows
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.values.computed import ArrayV, NumberV
 from dynacomp.capture.values.constant import Const, is_const, is_exactly
-from dynacomp.capture.values.containers import DictV, ListV, RangeV, RowsV, TupleV
+from dynacomp.capture.values.containers import DictV, ListV, RangeV, RowsV
 from dynacomp.capture.values.grown_items import Fixed, Front, Leaf, Many, Run, Shape, is_run, parts_of
 from dynacomp.capture.values.questions import (
     is_graph_array,
@@ -53,9 +53,7 @@ def item_of(cap: Capture, run: Run, shape: Shape, k: Value) -> Value:
         return leaf_at(cap, run.stacks[leaf.index], leaf, k)
 
     def together(many: Many, parts: Iterator[Value]) -> Value:
-        if many.cls is dict:
-            return DictV(dict(zip(many.keys, parts)))
-        return ListV(list(parts)) if many.cls is list else TupleV(list(parts), many.cls, of_row=many.given)
+        return many.value(list(parts))
 
     return shape.fold(row_of, lambda fixed: fixed.value, together)
 
@@ -224,7 +222,7 @@ def shape_of(cap: Capture, item: Value, birth: int, leaves: list[Any], made: lis
         return Many(item.cls, parts, given=getattr(item, "of_row", False))  # type: ignore[attr-defined]
     if new_dict:
         return Many(dict, tuple(shape_of(cap, x, birth, leaves, made, known) for x in item.items.values()),  # type: ignore[attr-defined]
-                    tuple(item.items))  # type: ignore[attr-defined]
+                    tuple(item.items), item.of_row)  # type: ignore[attr-defined]
     if is_const(item) or not young and not is_number(item):
         return Fixed(item)
     raise Break("branch", "an item of a list that a loop fills")
@@ -241,7 +239,8 @@ def rows_aval(length: Any, of: Any) -> Aval:
 def is_mutable(run: Run) -> bool:
     """Whether items of a run can be changed: they must be the same ones whenever they are looked at."""
     no = lambda shape: False
-    return any(shape.fold(no, no, lambda many, parts: many.cls in (list, dict) or any(parts)) for shape in run.shapes)
+    return any(shape.fold(no, no, lambda many, parts: many.cls is list or many.cls is dict and not many.given or any(
+        parts)) for shape in run.shapes)
 
 
 def copied(cap: Capture, v: ListV | RowsV) -> ListV | None:

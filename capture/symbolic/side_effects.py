@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import bisect
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any
 
 from dynacomp.capture.base.attribute_order import is_arranged, is_unordered, unordered
@@ -34,6 +34,8 @@ def mutating(cap: Capture, value: Value) -> None:
     if cap.dropping.pending:
         OPERATIONS.changing(cap, value)
     whose = getattr(value, "owner", None) or value  # a `__dict__` is as old as its object
+    if getattr(value, "of_row", False) or cap.known.rows and is_one_of(whose, cap.known.rows):
+        leaving_apart(cap)
     if id(whose) in cap.libraries.hosted:
         raise Break("body", "a change to what a function holds that a library runs in a context of its own")
     _note(cap, whose)
@@ -44,6 +46,12 @@ def mutating(cap: Capture, value: Value) -> None:
     changing = kind(value).changing
     if changing is not None:
         changing(value)
+
+
+def is_one_of(value: Value, ids: Container[int]) -> bool:
+    """Whether that is an existing object with one of these ids, or its attributes are."""
+    real = getattr(value, "real", None)
+    return real is not None and (id(real) in ids or has_dict(type(real)) and id(own_dict(real)) in ids)
 
 
 def keeping(cap: Capture, value: Value) -> list[Any]:

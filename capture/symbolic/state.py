@@ -46,6 +46,7 @@ class Known:
     shown: dict[Any, bool] = field(default_factory=dict)  # source of a tracer → whether Python may look into it
     keep: list[Any] = field(default_factory=list)
     refers: bool = False  # whether the captured code has made weak references
+    rows: dict[int, S.Source] = field(default_factory=dict)  # id of a list or dict in a list → that list
     made: dict[int, Any] = field(default_factory=dict)  # id of the capture's own → what it is, see `class_prototypes`
     stood: dict[int, Any] = field(default_factory=dict)  # id of a Value → the object that stands for it there
     ndarrays: dict[int, Value] = field(default_factory=dict)  # id of a NumPy array of the capture's own → its Value

@@ -104,6 +104,7 @@ class DictV(MutableV):
     shows: Any = None  # the DictV behind a mappingproxy that the captured code has made: `items` is its
     is_shown: bool = False  # a mappingproxy has its `items`
     lost: bool = False  # an entry has gone; one that came back stands where iterators will find it again
+    of_row: bool = False  # it is an item of a given list, as in a TupleV: only to be read
 
 
 @dataclass(eq=False)

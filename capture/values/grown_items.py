@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeGuard, TypeVar
 
 from dynacomp.capture.values.constant import holds, is_exactly
-from dynacomp.capture.values.containers import ListV, RowsV
+from dynacomp.capture.values.containers import DictV, ListV, RowsV, TupleV
 from dynacomp.capture.values.value import Value
 
 T = TypeVar("T")
@@ -144,6 +144,12 @@ class Many(Shape):
 
     def map(self, fn: Callable[[Leaf], Leaf]) -> Many:
         return replace(self, parts=tuple(part.map(fn) for part in self.parts))
+
+    def value(self, parts: list[Any]) -> Value:
+        """What a round made of these."""
+        if self.cls is dict:
+            return DictV(dict(zip(self.keys, parts)), of_row=self.given)
+        return ListV(parts) if self.cls is list else TupleV(parts, self.cls, of_row=self.given)
 
     def spec(self, fixed: list[Value]) -> Any:
         return self.cls, self.keys, tuple(part.spec(fixed) for part in self.parts)

@@ -26,6 +26,7 @@ from dynacomp.capture.base.classes import has_dict
 from dynacomp.capture.graph.avals import ARRAY_TYPE
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.side_effects import SETTLED, changed, is_one_of
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.containers import ListV
 from dynacomp.capture.values.questions import is_list
@@ -36,6 +37,7 @@ NUMBERS = (float, int, bool)
 MOST = 4096  # items of a list that are looked at in each call
 MOST_BYTES = 1 << 18  # of a list of arrays that are stacked in each call: the weights of layers are not
 DEPTH = 3  # of tuples in items
+HOLDING = (tuple, list, dict)
 
 
 class Unlike(Exception):
@@ -84,15 +86,19 @@ class HostArrays:
 
 @dataclass(frozen=True)
 class Many:
-    """Columns of tuples, or of lists, of one length."""
+    """Columns of tuples, or of lists, of one length, or of dicts with these keys in this order."""
 
     cls: type
     parts: tuple[Any, ...]
+    keys: tuple[str, ...] = ()
 
     def __call__(self, items: Any) -> Iterator[Any]:
-        if set(map(type, items)) != {self.cls} or set(map(len, items)) != {len(self.parts)}:
+        if set(map(type, items)) != {self.cls}:
             raise Unlike
-        for part, column in zip(self.parts, zip(*items)):
+        if set(map(tuple, items)) != {self.keys} if self.keys else set(map(len, items)) != {len(self.parts)}:
+            raise Unlike
+        rows = map(dict.values, items) if self.keys else items
+        for part, column in zip(self.parts, zip(*rows)):
             yield from part(column)
 
 
@@ -124,14 +130,41 @@ def columns(cap: Capture, v: Value) -> tuple[Columns, list[Any], list[S.Host]] |
     cap.guards.add("is_type", source, list)  # which makes them, or fails
     places = [S.Host("getitem", (source, i), operator.getitem) for i in range(len(found))]
     cap.numbers.changing.update(zip(places, found))
+    cap.known.rows.update((id(x), v.source) for x in _inner(v.real))
     return made, found, places
 
 
-def _holds_changed(cap: Capture, items: Any, depth: int = DEPTH) -> bool:
-    """Whether the program has changed a list in there, so that its items are no more what they were before the call."""
-    inner = [x for x in items if type(x) in (tuple, list)] if depth else []
-    return any(type(x) is list and getattr(cap.known.objects.get(id(x)), "dirty", False) or _holds_changed(
-        cap, x, depth - 1) for x in inner)
+def _inner(items: Any) -> Iterator[Any]:
+    """The lists and dicts in there."""
+    for x in items:
+        if type(x) in (list, dict):
+            yield x
+        if type(x) in HOLDING:
+            yield from _inner(x.values() if type(x) is dict else x)
+
+
+def _holds_changed(cap: Capture, items: Any) -> bool:
+    """Whether the program has changed a list or dict in there, so that its items are no more what they were before the
+    call."""
+    inner = {id(x) for x in _inner(items)}
+    return bool(inner) and any(is_one_of(v, inner) for v in changed(cap))
+
+
+def _holds(items: list[Any], one: Any) -> bool:
+    return any(x is one for x in _inner(items))
+
+
+def _apart(cap: Capture) -> None:
+    """A list, a dict or an object that the captured code has changed is none of a list whose items it read as rows."""
+    for v in changed(cap) if cap.known.rows else ():
+        one = v.source or v.holder.source
+        if not isinstance(v.real, (list, dict)):  # type: ignore[attr-defined]
+            one = S.DictOf(one) if has_dict(type(v.real)) else None  # type: ignore[attr-defined]
+        for rows in dict.fromkeys(cap.known.rows.values()) if one is not None else ():
+            cap.guards.add("eq", S.Host("holds", (rows, one), _holds), False)
+
+
+SETTLED.append(_apart)
 
 
 def columns_of(v: ListV) -> Columns | None:
@@ -156,6 +189,8 @@ def _of_item(item: Any, depth: int) -> Any:
         return HostArrays(item.shape, item.dtype)
     if (cls in (tuple, list) or _is_named_tuple(cls)) and item and depth:
         return Many(cls, tuple(_of_item(x, depth - 1) for x in item))
+    if cls is dict and item and depth and set(map(type, item)) == {str}:
+        return Many(cls, tuple(_of_item(x, depth - 1) for x in item.values()), tuple(item))
     raise Unlike
 
 
