@@ -4,8 +4,9 @@
 that file under `pytest --update-golden`.
 
 `MEDIUM` names the files and folders that compile so much that `make test-fast` leaves them out. `BARELY_OPTIMISED`
-names those that ask what is captured and not how fast it is: most of what XLA makes there is used once. They take a
-third less where XLA optimises little and writes kernels in its older way (`EMITTERS`).
+names those that ask what is captured and what it computes, not how fast it is: most of what XLA makes there is used
+once. They take a third less where XLA optimises little and writes kernels in its older way (`EMITTERS`). `EXACT` are
+those among them that ask how far ours is from what XLA makes for users.
 
 `@pytest.mark.sampled(n)` is for large grids of like cases: one of n is a test like others (DYNACOMP_TEST_SEED says
 which ones), the rest are slow tests. `by` names the parameter whose cases stay together.
@@ -105,9 +106,11 @@ MEDIUM = ("benchmarks", "capture/base/test_interrupts.py", "capture/base/test_re
           "lowering/kernel_ir/test_scalars.py", "lowering/primitives/test_ops.py",
           "lowering/passes/test_attention.py", "lowering/test_random_programs.py",
           "lowering/primitives/test_placing.py", "lowering/primitives/test_translate.py", "strict")
-BARELY_OPTIMISED = ("capture", "corpus", "dynacomp", "frameworks", "settling")
+BARELY_OPTIMISED = ("capture", "changing", "codegen", "corpus", "dynacomp", "frameworks", "lowering", "settling")
+EXACT = ("codegen/conformance", "codegen/cpp/test_accuracy.py")
 MEDIUM_PATHS = tuple(str(ROOT / "tests" / name) for name in MEDIUM)
 BARELY_PATHS = tuple(str(ROOT / "tests" / name) for name in BARELY_OPTIMISED)
+EXACT_PATHS = tuple(str(ROOT / "tests" / name) for name in EXACT)
 
 
 def pytest_ignore_collect(collection_path, config):
@@ -155,8 +158,8 @@ def is_medium(path: Path) -> bool:
 
 
 def pytest_runtest_setup(item):
-    """Whether XLA optimises is settled by the folder; what it has compiled for others is forgotten between the two."""
-    barely = str(item.path).startswith(BARELY_PATHS)
+    """Whether XLA optimises is settled by the file; what it has compiled for others is forgotten between the two."""
+    barely = str(item.path).startswith(BARELY_PATHS) and not str(item.path).startswith(EXACT_PATHS)
     if jax.config.read("jax_disable_most_optimizations") != barely:
         jax.clear_caches()
         jax.config.update("jax_disable_most_optimizations", barely)
@@ -164,11 +167,16 @@ def pytest_runtest_setup(item):
 
 @pytest.hookimpl(trylast=True)  # fixtures look at counters when their test has ended
 def pytest_runtest_teardown(item, nextitem):
-    """What JAX keeps of thousands of tests is let go of between files, where it has become much."""
-    if (nextitem is None or nextitem.path != item.path) and resident() > MANY_BYTES:
+    """What is left of a file's tests is no garbage: the collections that later tests ask for need not walk through it.
+    Where it has become much, it is looked through, and what JAX keeps of thousands of tests is let go of."""
+    if nextitem is not None and nextitem.path == item.path:
+        return
+    if resident() > MANY_BYTES:
         dynacomp.reset()
         jax.clear_caches()
+        gc.unfreeze()
         gc.collect()
+    gc.freeze()
 
 
 def resident() -> int:

@@ -10,7 +10,7 @@ import pytest
 import dynacomp
 from tests.changing.kit import outcome, unlike
 
-LENGTHS = (5, 7, 4, 9, 5, 6, 3, 9, 7, 2)
+LENGTHS = (5, 7, 4, 9, 5, 7, 4, 9, 5, 2)  # most of them again: Python compiles for each length
 
 
 def rows(n):
