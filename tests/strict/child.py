@@ -122,6 +122,8 @@ def strictly(suite: unittest.TestSuite, result: Journal) -> dict[str, int]:
 def asked(write: Callable[..., None], options: Options, fn: Any, code: types.CodeType, args: tuple[Any, ...]) -> Any:
     try:
         return misses.on_miss(options, fn, code, args)
+    except RecursionError:  # the hook runs the call plainly, as for users
+        raise
     except Exception as error:
         counters.count("frames_eager", "internal")
         write(internal=traceback.format_exc(), code=code.co_qualname, file=code.co_filename,
