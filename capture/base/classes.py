@@ -31,6 +31,14 @@ def mro(cls: type) -> tuple[type, ...]:
     return _MRO.__get__(cls) or ()
 
 
+def name_of(obj: Any, attribute: str = "__name__") -> Any:
+    """What a function, or an object that is called like one, says that its name is; "" where it says nothing. A class
+    that answers for what is not there (`__getattr__`: a Flax module sets itself up then) is not asked."""
+    if any("__getattr__" in _DICT.__get__(base) for base in mro(type(obj))):
+        return own_dict(obj).get(attribute, "")
+    return getattr(obj, attribute, "")
+
+
 def has_dict(cls: type) -> bool:
     """Whether instances have a dictionary (a thread local object: one in each thread)."""
     return bool(cls.__dictoffset__) or issubclass(cls, threading.local)

@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dynacomp.capture.base.classes import entries, module_name, mro
+from dynacomp.capture.base.classes import entries, module_name, mro, name_of
 from dynacomp.capture.base.remembered import remembered
 
 
@@ -78,7 +78,8 @@ LIBRARIES = (
     Library(name="equinox", pure=True, named=True, enter=("equinox.debug._max_traces", "equinox.debug._dce")),
     Library(name="flax.nnx", named=True),
     Library(name="flax.linen", pure=True, hosts=True, tokens=frozenset({"_id"})),
-    *(Library(name=name, pure=True, hosts=True) for name in ("flax.core", "haiku")),
+    Library(name="flax.core", pure=True, hosts=True, effects={"flax.core.scope": ("Scope",)}),  # modules fill it
+    Library(name="haiku", pure=True, hosts=True),
     *(Library(name=name, pure=True) for name in _PURE),
     *(Library(name=name, steady=True) for name in _STEADY),
     *(Library(name=name, alone=True) for name in ("keras", "numpyro")),
@@ -191,7 +192,7 @@ def is_named(module: str) -> bool:
 
 def label(fn: Any) -> str:
     """What a function is called in notices."""
-    return getattr(fn, "__qualname__", None) or getattr(fn, "__name__", None) or type(fn).__name__
+    return name_of(fn, "__qualname__") or name_of(fn) or type(fn).__name__
 
 
 def module_of(obj: Any) -> str | None:
@@ -229,7 +230,7 @@ def _is_effect(module: str | None, name: str) -> bool:
 
 def has_effect(fn: Any) -> bool:
     """Whether a library's function is called for what it changes, shows or reads: state, tables, files."""
-    name = getattr(fn, "__name__", "")
+    name = name_of(fn)
     if type(name) is not str:
         return False
     registers = name.startswith(("register_", *DEFINING))
@@ -274,7 +275,7 @@ def is_stateful(cls: type) -> bool:
 def judges(fn: Any) -> bool:
     """Whether a library's function may find a NumPy array wanting where it would accept one of JAX, or the other way
     round. Of a shape both have the same."""
-    return any(row.judges for row in rows_of(str(module_of(fn)))) and "shape" not in getattr(fn, "__name__", "")
+    return any(row.judges for row in rows_of(str(module_of(fn)))) and "shape" not in name_of(fn)
 
 
 def is_host(obj: Any) -> bool:

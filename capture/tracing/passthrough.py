@@ -26,6 +26,7 @@ import numpy as np
 from jax._src.core import trace_ctx
 from jax.extend.core import Var
 
+from dynacomp.capture.base.classes import name_of
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.bodies.subgraphs import Standin, is_array, localise
@@ -80,7 +81,7 @@ def with_arrays(cap: Capture, fn: Any, lowered: tuple, leaves: list[Any], origin
     """The leaves of the same result: Passed where they are arrays that came out as they went in."""
     called = _called(fn, lowered)
     theirs = is_library(called) or module_of(fn) == OBJECT_CALLS
-    if not theirs or is_of_jax(called) and getattr(called, "__name__", "") not in THROUGH:
+    if not theirs or is_of_jax(called) and name_of(called) not in THROUGH:
         return leaves
     return [Passed(leaf.shape, leaf.dtype, leaf.weak_type, cap.libraries.handed[origin])
             if type(leaf) is Aval and origin in cap.libraries.handed else leaf for leaf, origin in zip(leaves, origins)]
@@ -157,7 +158,7 @@ def _handed_through(called: Any, passed: list[bool]) -> list[bool]:
     Other libraries than JAX may return any that they have told from arrays."""
     if not is_of_jax(called):
         return [True] * len(passed)
-    return passed if getattr(called, "__name__", "") in THROUGH else [False] * len(passed)
+    return passed if name_of(called) in THROUGH else [False] * len(passed)
 
 
 def is_of_jax(fn: Any) -> bool:

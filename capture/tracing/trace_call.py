@@ -21,6 +21,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from dynacomp.capture.base.classes import name_of
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.of_class import of_class
@@ -180,7 +181,7 @@ def _hides(result: Any) -> bool:
 def _handed_back(cap: Capture, call: Call) -> Value | None:
     """The argument that is the call's result: `jnp.asarray` of an array of JAX."""
     origins = call.outcome.origins
-    if PLACING.intersection(call.kwargs) or getattr(call.fn, "__name__", "") not in HAND_BACK or not origins or (
+    if PLACING.intersection(call.kwargs) or name_of(call.fn) not in HAND_BACK or not origins or (
             origins[0] is None):
         return None
     given = of_class(ArrayV, (*call.args, *call.kwargs.values()))

@@ -2,11 +2,13 @@
 
 import sys
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from flax.core import Scope
 
 import dynacomp
 from dynacomp.capture.wrapping.pytree_shells import is_taken_by_name
@@ -248,3 +250,23 @@ def test_an_iterator_of_a_library_stays_in_the_graph():
         jax.tree.map(np.testing.assert_allclose, got, want)
     assert dynacomp.stats()["frames_captured"] <= 3 and not dynacomp.stats()["breaks"]
     assert not dynacomp.stats()["frames_eager"]
+
+
+class ScaledBy(nn.Module):
+    def setup(self):
+        self.by = self.param("by", nn.initializers.ones, (1,))
+
+    def __call__(self, x):
+        return x * self.by
+
+
+def test_modules_fill_the_scope_that_they_are_given():
+    def program(x, key):
+        scope = Scope({}, {"params": key}, mutable=["params"])
+        return ScaledBy(parent=scope)(x), scope.variables()
+
+    dynacomp.reset()
+    compiled, key = dynacomp.jit(program, backend="eager"), jax.random.key(0)
+    for i in range(3):
+        assert repr(compiled(X * i, key)) == repr(program(X * i, key))
+    assert set(dynacomp.stats()["breaks"]) == {"effect", "raises"}

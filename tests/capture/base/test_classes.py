@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import pytest
 
 import dynacomp
-from dynacomp.capture.base.classes import entries, module_name, mro
+from dynacomp.capture.base.classes import entries, module_name, mro, name_of
 from dynacomp.capture.base.errors import Break
 
 X = jnp.ones(())
@@ -140,3 +140,13 @@ def test_data_descriptors_of_the_metaclass_go_before_what_the_class_has():
         return x, Base.x, Derived.x, Base.y, Derived.y, Base.z, Derived.z, Derived.seen[-1]
 
     assert dynacomp.jit(look)(1) == look(1) == (1, 1, 1, "meta", "meta", 2, 2, (False, True))
+
+
+def test_names_are_read_without_asking_the_class():
+    class Proxy:
+        def __getattr__(self, name):
+            raise AssertionError(name)
+
+    named = Proxy()
+    named.__name__ = "here"
+    assert (name_of(Proxy()), name_of(named), name_of(len), name_of(object())) == ("", "here", "len", "")
