@@ -46,6 +46,7 @@ class Info:
     resumes: Callable[[], Iterable[CodeType]] = tuple  # where the frame goes on after its graph break
     steps: int = 0  # instructions that the capture has run
     conditional: tuple[bool, ...] = ()  # by guard: whether it asks what a condition on changing numbers comes to
+    owned: tuple[type, ...] = ()  # classes that the capture has made, of which its guards speak
     hashes: tuple[bool, ...] = (False, False)  # whether it may rest on hashes of texts, or by address
 
 
@@ -100,7 +101,7 @@ def info_of(captured: Captured, writer: StepWriter) -> Info:
                 cap.progress.captured_ops, numbers_of(cap), cap.root.traced,
                 arguments=tuple(map(argument_of, writer.origin)), contents=tuple(map(content_of, writer.origin)),
                 resumes=living(captured.recipe.resumes), steps=cap.progress.steps,
-                conditional=tuple(map(is_condition, writer.origin)),
+                conditional=tuple(map(is_condition, writer.origin)), owned=tuple(cap.known.folded.values()),
                 hashes=tuple(now > before for now, before in zip(HASHED, cap.progress.hashes)))
 
 

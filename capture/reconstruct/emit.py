@@ -83,10 +83,11 @@ class Emitter:
     def const(self, obj: Any) -> None:
         """Loads a constant; what leads back to the namespace of the code (see `load_globals`) is referred to
         weakly: a function of its own, a class; so are the program's objects that guards know by identity, such
-        as the keys of a dict. The entry's guards die with them. What is the capture's own is made."""
+        as the keys of a dict. The entry's guards die with them. What is the capture's own is made; a class that is
+        computed of constants (`Float[Array, "n"]`) nobody else keeps."""
         if id(obj) in self.cap.known.made:
             self.made(obj)
-        elif (isinstance(obj, type) and obj.__flags__ & HEAP_TYPE) or (
+        elif (isinstance(obj, type) and obj.__flags__ & HEAP_TYPE and id(obj) not in self.cap.known.folded) or (
                 isinstance(obj, types.FunctionType) and self.cap.globals_source(obj.__globals__) is None) or (
                 is_plain_instance(obj) and type(obj).__weakrefoffset__ and self.cap.guards.knows(obj)):
             self.call(runtime.Weak(obj))

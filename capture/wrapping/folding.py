@@ -78,6 +78,8 @@ def fold(cap: Capture, fn: Any, *values: Value) -> Value:
         refuse(cap, values, name)
     if hasattr(type(found), "__next__") or type(found) in (bytearray, memoryview):
         raise Break("iterator", f"a new {type(found).__name__}, which changes as it is used")
+    if issubclass(type(found), type) and all(found is not a for a in args):
+        cap.known.folded[id(found)] = found
     made = from_python(cap, found)
     if is_const(made) and all(made.value is not a for a in args) and is_changeable(made.value):
         raise Break("call", f"a new {type(found).__qualname__}, which may change")

@@ -1,13 +1,16 @@
 """What is computed while capturing, and what must be left to each call."""
 
 import decimal
+import gc
 import re
 import warnings
 from decimal import Decimal
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jaxtyping import Float
 
 import dynacomp
 
@@ -76,3 +79,19 @@ def test_what_may_change_is_made_anew():
     compiled = dynacomp.jit(f)
     made = [compiled(X, n)[1] for n in (1, 2, 1)]
     assert [c.prec for c in made] == [f(X, n)[1].prec for n in (1, 2, 1)] and made[0] is not made[2]
+
+
+@pytest.mark.parametrize("dims, breaks", [("n", {}), ("n n+1-1", {"effect"})])
+def test_a_class_that_constants_make_lives_as_long_as_what_speaks_of_it(dims, breaks):
+    def checked(x):
+        kind = Float[jax.Array, dims]  # nobody else keeps it; a symbolic axis is evaluated, behind a break
+        return isinstance(x, kind), x + 1
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(checked, backend="eager")
+    for i in range(10):
+        x = jnp.ones((2,) * len(dims.split())) * i
+        assert repr(compiled(x)) == repr(checked(x))
+        gc.collect()
+    stats = dynacomp.stats()
+    assert set(stats["breaks"]) == set(breaks) and stats["frames_captured"] <= 3 and not stats["frames_eager"]
