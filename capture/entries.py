@@ -42,6 +42,7 @@ class Info:
     program: Any = None
     compiled: Any = None  # the driver's record of how the Graph was compiled
     arguments: tuple[S.Local | None, ...] = ()  # by guard: the argument whose content, sizes apart, it looks at
+    sized: tuple[S.Local | None, ...] = ()  # by guard: the argument of which it asks what sizes an array in it has
     contents: tuple[str, ...] = ()  # by guard: the container whose content it asks for
     resumes: Callable[[], Iterable[CodeType]] = tuple  # where the frame goes on after its graph break
     steps: int = 0  # instructions that the capture has run
@@ -100,8 +101,9 @@ def info_of(captured: Captured, writer: StepWriter) -> Info:
     return Info(captured.graph, str(captured.guards), writer.texts(), captured.stopped, _shapes(cap),
                 cap.progress.captured_ops, numbers_of(cap), cap.root.traced,
                 arguments=tuple(map(argument_of, writer.origin)), contents=tuple(map(content_of, writer.origin)),
-                resumes=living(captured.recipe.resumes), steps=cap.progress.steps,
-                conditional=tuple(map(is_condition, writer.origin)), owned=tuple(cap.known.folded.values()),
+                sized=tuple(map(array_of, writer.origin)), resumes=living(captured.recipe.resumes),
+                steps=cap.progress.steps, conditional=tuple(map(is_condition, writer.origin)),
+                owned=tuple(cap.known.folded.values()),
                 hashes=tuple(now > before for now, before in zip(HASHED, cap.progress.hashes)))
 
 
@@ -128,13 +130,19 @@ def argument_of(origin: Guard | S.Source | None) -> S.Local | None:
     return S.passed(origin.source) if isinstance(origin, Guard) and origin.kind not in OF_SIZES else None
 
 
+def array_of(origin: Guard | S.Source | None) -> S.Local | None:
+    """The argument of which a guard asks for an array's sizes."""
+    return S.passed(origin.source) if isinstance(origin, Guard) and origin.kind in OF_ARRAYS else None
+
+
 def is_condition(origin: Guard | S.Source | None) -> bool:
     """Whether a guard asks what a condition on numbers or sizes that change comes to."""
     return isinstance(origin, Guard) and (origin.kind == "relation" or origin.kind == "eq" and isinstance(
         origin.source, S.Host))
 
 
-OF_SIZES = ("array", "tracer", "ndarray", "symbol", "relation", "ended")
+OF_ARRAYS = ("array", "tracer", "ndarray")
+OF_SIZES = (*OF_ARRAYS, "symbol", "relation", "ended")
 
 
 def _nothing() -> tuple[()]:

@@ -43,7 +43,8 @@ def stretched(code: CodeType, info: Info, resumes: Iterable[CodeType], key: Any)
     writer = StepWriter()
     writer.emit(None, "jax_config", jax_config_token(2 * info.traced))
     known = replace(info, guards="", origin=writer.texts(), arguments=(None,) * len(writer.origin),
-                    contents=("",) * len(writer.origin), shapes={}, scalars={}, resumes=living(resumes))
+                    contents=("",) * len(writer.origin), sized=(None,) * len(writer.origin), shapes={}, scalars={},
+                    resumes=living(resumes))
     return Entry(GuardProgram(writer.steps), fn_code=made, key=key, info=known, returns_tail=returns_tail(code))
 
 

@@ -40,6 +40,7 @@ from dynacomp.driver.history import (
     History,
     Seen,
     forget,
+    had_lengths,
     history_of,
     is_lasting,
     kind_of_call,
@@ -192,10 +193,11 @@ def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], his
         if not _native.entries(code):
             _native.rest(code, RESTLESS)
         return eager(root, "restless", "")
-    argument, container = failed_part(fn, code, args)
+    seen = history.seen(kind_of_call(fn, args))
+    argument, container = failed_part(fn, code, args, had_lengths(seen, code, args))
     history.missed.update(filter(None, [argument]))
     history.contents.update(filter(None, [container]))
-    note_lengths(history, history.seen(kind_of_call(fn, args)), code, args, argument)
+    note_lengths(history, seen, code, args, argument)
     history.split |= split_by_condition(fn, code, args)
     history.data |= bool(container) or isinstance(argument, Local) and type(args[argument.index]) in (str, bytes)
     notices.log("recompiles", lambda: recompile_text(fn, code, args))
@@ -386,15 +388,15 @@ def failed_guard(fn: Any, code: CodeType, args: tuple[Any, ...]) -> str:
     return found
 
 
-def failed_part(fn: Any, code: CodeType, args: tuple[Any, ...]) -> tuple[Source | None, str]:
+def failed_part(fn: Any, code: CodeType, args: tuple[Any, ...], had: set[Source]) -> tuple[Source | None, str]:
     """The argument whose content fails a guard of the entry that served last, the sizes of its arrays apart, and the
-    container that has another content."""
-    for entry in _native.entries(code):
-        info = entry.info
-        step = entry.guards.check(fn, args) if info is not None else -1
-        if step >= 0:
-            return info.arguments[step], info.contents[step]
-    return None, ""
+    container that has another content. had: arguments as long as in an earlier call: what keeps the entry of that call
+    from serving this one is what counts."""
+    steps = [(entry.info, entry.guards.check(fn, args)) for entry in _native.entries(code)]
+    failures = [(info, step) for info, step in steps if info is not None and step >= 0]
+    nearest = [(info, step) for info, step in failures
+               if info.sized[step] or info.arguments[step] not in {None, *had}]
+    return next(((info.arguments[step], info.contents[step]) for info, step in nearest or failures), (None, ""))
 
 
 def split_by_condition(fn: Any, code: CodeType, args: tuple[Any, ...]) -> bool:

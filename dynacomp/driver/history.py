@@ -25,7 +25,7 @@ import os
 import threading
 import weakref
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import Any
@@ -372,16 +372,26 @@ def note_lengths(history: History, seen: Seen, code: CodeType, args: tuple[Any, 
                  missed: Source | None) -> None:
     """Notes how long the containers are that a call passes, and what a comprehension goes over. One that has another
     length than before would have been missed by that, behind `missed`: those that one program fills change together."""
-    kinds = (*CONTAINERS, *ITERATORS) if code.co_name in COMPREHENSIONS else CONTAINERS
-    for n, (name, arg) in enumerate(zip(code.co_varnames, args)):
-        place = Local(n, name)
-        if type(arg) not in kinds or place == missed:
-            continue
-        had, length = seen.lengths.setdefault(name, set()), operator.length_hint(arg)
-        if had and length not in had:
+    for place, length in lengths_of(code, args):
+        had = seen.lengths.setdefault(place.name, set())
+        if had and length not in had and place != missed:
             history.missed[place] += 1
             history.contents[repr(Content(place))] += 1
         had.add(length)
+
+
+def had_lengths(seen: Seen, code: CodeType, args: tuple[Any, ...]) -> set[Source]:
+    """The containers that are as long as in an earlier call, of those that were longer or shorter meanwhile."""
+    return {place for place, length in lengths_of(code, args) if length in (had := seen.lengths.get(place.name, ()))
+            and len(had) > 1}
+
+
+def lengths_of(code: CodeType, args: tuple[Any, ...]) -> Iterator[tuple[Local, int]]:
+    """The containers that a call passes, and in a comprehension the iterators, with how long they are."""
+    kinds = (*CONTAINERS, *ITERATORS) if code.co_name in COMPREHENSIONS else CONTAINERS
+    for n, (name, arg) in enumerate(zip(code.co_varnames, args)):
+        if type(arg) in kinds:
+            yield Local(n, name), operator.length_hint(arg)
 
 
 CONTAINERS = (list, dict, set, collections.deque)

@@ -174,3 +174,34 @@ def test_a_generator_inherits_what_its_maker_has_seen_of_a_dict():
 
     calls = [(jnp.ones(n), dict.fromkeys("abc"[:n % 3 + 1] + str(n), 2)) for n in range(3, 15)]
     assert sum(captures_of(f, calls)[6:]) == 0
+
+
+def test_a_length_that_was_there_before_is_no_further_change():
+    """The entry of that length was missed for another reason; three lengths in turn were four, and the loop broke."""
+    def report(x, thresholds):
+        found = {}
+        for t in thresholds:
+            hits = (x > t).sum()
+            found[f"at {t}"] = float(hits / x.shape[0])
+        return found
+
+    dynacomp.reset()
+    made = dynacomp.jit(report, backend="eager")
+    for i in range(10):
+        given = jnp.arange(float(8 + i % 5)), [0.3, 0.5, 0.7][:1 + i % 3]
+        assert made(*given) == report(*given)
+    assert dynacomp.stats()["frames_captured"] <= 4 and not dynacomp.stats()["breaks"]
+
+
+def test_content_that_changes_under_the_same_lengths_counts():
+    def total(x, names):
+        for name in names:
+            x = x + len(name)
+        return x
+
+    dynacomp.reset()
+    made = dynacomp.jit(total, backend="eager")
+    for i in range(12):
+        given = X, ["a" * (i + k + 1) for k in range(2 + i % 2)]
+        np.testing.assert_array_equal(made(*given), total(*given))
+    assert dynacomp.stats()["frames_captured"] <= 9
