@@ -32,7 +32,9 @@ def quiet_below(number: Any) -> float:
 
 def written(fn: Callable[..., Any], args: Any, kwargs: Any) -> list[np.ndarray]:
     """The arrays among its arguments that this call of NumPy's writes, whether or not that changes them now: it fails
-    where they are read-only. It is tried on copies."""
+    where they are read-only. It is tried on copies; `np.add.at` alone does not ask whether it may."""
+    if isinstance(getattr(fn, "__self__", None), np.ufunc) and _own_name(fn) == "at":
+        return [args[0]] if isinstance(args[0], np.ndarray) else []
     given = {id(a): a for a in arrays_in((*args, *kwargs.values())) if a.flags.writeable}
 
     def writes(locked: dict[int, Any]) -> bool:

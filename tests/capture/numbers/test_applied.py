@@ -25,4 +25,5 @@ def test_what_a_call_writes_even_where_that_changes_nothing():
     assert [id(x) for x in written(np.divmod, (a, a + 1), {"out": (b, c)})] == [id(b), id(c)]
     assert [id(x) for x in written(np.multiply, (a, 1, a), {})] == [id(a)]
     assert [id(x) for x in written(np.copyto, (b, a), {})] == [id(b)]
+    assert [id(x) for x in written(np.add.at, (b, [0], a[:1]), {})] == [id(b)]
     assert not (a.any() or b.any() or c.any()) and a.flags.writeable

@@ -199,6 +199,12 @@ def round_by_round(x, m):
     return y, jnp.asarray(y)
 
 
+def added_at(x, m):
+    y = x * 2.0
+    np.add.at(y, [0, 0, 1], m)
+    return y
+
+
 def of_the_program(x, m):
     x *= m
     return x + 1
@@ -213,7 +219,7 @@ def seen_by_a_view(x, m):
 
 @pytest.mark.parametrize("program, breaks", [
     (times_itself, False), (taken_from, False), (into_a_third, False), (less, False), (round_by_round, False),
-    (constants_times, True), (of_the_program, True), (seen_by_a_view, True)])
+    (added_at, False), (constants_times, True), (of_the_program, True), (seen_by_a_view, True)])
 def test_stores_into_arrays_made_of_data(program, breaks):
     """Also those that change nothing at first, as `y -= 0`."""
     dynacomp.reset()
