@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from dynacomp.capture.base.literals import leaves
+
 HASHED = [0, 0]  # how often any capture has seen what rests on hashes of texts, and of addresses
 
 
@@ -19,7 +21,7 @@ def note_hashes(by_address: bool = False) -> None:
 def note_order(elements: Any) -> None:
     """The same of the order of a set."""
     if len(elements) > 1 and not all(map(hashes_alike, elements)):
-        note_hashes(by_address=not all(map(hashes_as_text, elements)))
+        note_hashes(by_address=not hashes_as_text(tuple(elements)))
 
 
 def hashes_alike(obj: Any) -> bool:
@@ -30,5 +32,4 @@ def hashes_alike(obj: Any) -> bool:
 def hashes_as_text(obj: Any) -> bool:
     """Whether an object's hash is made of texts and such numbers alone: then processes with the same hashes of texts
     have it."""
-    return type(obj) in (str, bytes) or hashes_alike(obj) or type(obj) in (tuple, frozenset) and all(
-        map(hashes_as_text, obj))
+    return all(type(x) in (str, bytes) or hashes_alike(x) for x in leaves(obj))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 LITERALS = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), type(NotImplemented))
@@ -9,9 +10,20 @@ LITERALS = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), t
 
 def is_literal(obj: Any) -> bool:
     """True of objects that are their value: exact numbers, strings, None, and tuples of them."""
-    if type(obj) in LITERALS:
-        return True
-    return type(obj) in (tuple, frozenset) and all(map(is_literal, obj))
+    return type(obj) in LITERALS or type(obj) in (tuple, frozenset) and all(type(x) in LITERALS for x in leaves(obj))
+
+
+def leaves(obj: Any) -> Iterator[Any]:
+    """What tuples and frozensets inside each other hold. Each is gone through once: where the next holds all that were
+    before it, as natural numbers do in set theory, there are twice as many ways into each."""
+    todo, seen = [obj], set()
+    while todo:
+        part = todo.pop()
+        if type(part) not in (tuple, frozenset):
+            yield part
+        elif id(part) not in seen:
+            seen.add(id(part))
+            todo.extend(part)
 
 
 def is_single(obj: Any) -> bool:

@@ -20,7 +20,7 @@ from jax.sharding import SingleDeviceSharding
 
 from dynacomp.capture._native import known_dict, known_set
 from dynacomp.capture.base.errors import Break
-from dynacomp.capture.base.literals import is_literal
+from dynacomp.capture.base.literals import is_literal, leaves
 from dynacomp.capture.bytecode.code import decode
 from dynacomp.capture.bytecode.resume import Layout, layout_of, original_of, resume_code
 from dynacomp.capture.portable.homes import Unportable, is_library, module_of
@@ -118,9 +118,7 @@ def placed(obj: Any) -> tuple[Any, ...] | None:
 
 def texts(obj: Any) -> list[str]:
     """The strings in a literal."""
-    if type(obj) in (tuple, frozenset):
-        return [t for part in obj for t in texts(part)]
-    return [obj] if type(obj) is str else []
+    return [x for x in leaves(obj) if type(x) is str]
 
 
 class Reader:
