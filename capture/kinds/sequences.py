@@ -271,7 +271,7 @@ def _sort(cap: Capture, v: ListV, *, key: Value = Const(None), reverse: Value = 
 
 def extend(cap: Capture, v: ListV, xs: Value) -> None:
     """`v.extend(xs)`."""
-    front = grown_lists.extended(cap, v, grown_lists.of_rows(cap, xs) or xs)
+    front = grown_lists.extension(cap, v, xs)
     if front is not None:
         mutating(cap, v)
         grown_lists.put(v, front)

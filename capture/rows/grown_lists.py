@@ -143,6 +143,18 @@ class Onto(Grown):
         return [x for part in self.all_parts for x in (part.held() if is_run(part) else [part])]
 
 
+def is_unseen(v: ListV) -> bool:
+    """Whether nobody has looked into what a list held that existed before."""
+    return v.unseen is not None or isinstance(v.front, Onto)
+
+
+def onto(cap: Capture, v: ListV, more: list[Any]) -> Onto:
+    """The front of such a list behind which these parts come."""
+    added = v.front.all_parts if v.front is not None else []
+    unseen, seen = (v.unseen, None) if v.front is None else (v.front.unseen, v.front.seen)
+    return Onto(cap, [*added, *v.appended, *more], unseen, seen)
+
+
 @dataclass(eq=False)
 class Growing(Front):
     """The items of a list while a round of the loop that fills it runs: its last ones, as that round finds them.
@@ -187,10 +199,8 @@ class Growing(Front):
 
     def filled(self, cap: Capture, v: ListV, run: Run) -> Front:
         """The front behind the loop, whose rounds have put `run` into the list."""
-        if v.unseen is not None or isinstance(v.front, Onto):
-            added = v.front.all_parts if v.front is not None else []
-            unseen, seen = (v.unseen, None) if v.front is None else (v.front.unseen, v.front.seen)
-            return Onto(cap, [*added, *v.appended, run], unseen, seen)
+        if is_unseen(v):
+            return onto(cap, v, [run])
         if not self.turned:
             return Grown(cap, [*parts_of(v), run])
         return Grown(cap, [backwards(cap, run), *parts_of(v)])
@@ -278,6 +288,15 @@ def extended(cap: Capture, *lists: Value) -> Grown | None:
     return None if not runs or any(map(is_mutable, runs)) else Grown(cap, parts)
 
 
+def extension(cap: Capture, v: ListV, xs: Value) -> Front | None:
+    """The front of `v` behind `v.extend(xs)`, of a list of rows; None where the items are put there one by one."""
+    more = of_rows(cap, xs) or xs
+    if v.real is None:
+        return extended(cap, v, more)
+    added = extended(cap, more) if is_unseen(v) else None
+    return None if added is None else onto(cap, v, added.all_parts)
+
+
 def repeated(cap: Capture, v: Value, times: Value) -> ListV | None:
     """`[0] * n` of a size that changes, two at least; None for others, and for items that can be changed."""
     if not is_list(v) or v.cls is not list or v.is_open or not is_size(times) or not is_symbolic(canonical(times.expr)):
@@ -299,9 +318,8 @@ def fill(cap: Capture, v: ListV, growing: Growing, run: Run) -> None:
     """A list behind a loop holds what the rounds have put there, besides what it held before."""
     front = growing.filled(cap, v, run)
     put(v, front)
-    v.unseen = None
 
 
 def put(v: ListV, front: Front) -> None:
     """Gives a list, whose change is noted, other items."""
-    v.front, v.items, v.appended = front, [], []
+    v.unseen, v.front, v.items, v.appended = None, front, [], []

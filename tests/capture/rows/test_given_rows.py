@@ -339,3 +339,22 @@ def test_rows_show_what_is_stored_in_the_array_meanwhile():
 
     assert captures(stores, lambda n: (batch(n),), (4, 5, 4)) <= 6
     assert captures(lambda xs: [2 * x for x in xs], lambda n: (np.float32(n) * np.ones(()),), (1, 2)) == 0
+
+
+@pytest.mark.parametrize("extend", [
+    lambda log, xs: log.extend(xs), lambda log, xs: log.extend([x * 2 for x in xs]),
+    lambda log, xs: log.__iadd__([x + 1 for x in xs]), lambda log, xs: [log.extend(xs), log.append(xs[0]), log.extend(xs)],
+])
+def test_lists_that_the_call_was_given_are_extended(extend):
+    """Both change in length; what the list held is not put there once more."""
+    def fn(log, xs):
+        extend(log, xs)
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(fn, backend="eager", options={"measure": False, "capture_idle": True})
+    for at, n in enumerate(LENGTHS):
+        plain, ours = arrays(n + at), arrays(n + at)
+        wrong = unlike(outcome(fn, (plain, arrays(n))), outcome(compiled, (ours, arrays(n))))
+        wrong = wrong or unlike(outcome(plain.copy, ()), outcome(ours.copy, ()))
+        assert not wrong, f"{n}: {wrong}"
+    assert dynacomp.stats()["frames_captured"] <= 3 and not dynacomp.stats()["breaks"]
