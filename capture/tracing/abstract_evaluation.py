@@ -52,6 +52,7 @@ from dynacomp.capture.tracing.failures import (
     enter_others,
     is_defect,
     may_enter,
+    saw_values,
     zeros,
 )
 from dynacomp.capture.tracing.jaxprs import jaxpr_of
@@ -406,6 +407,9 @@ def _hold_reshapes(jaxpr: Any) -> None:
 
 def _program_error(cap: Capture, fn: Any, lowered: Any, error: Exception) -> BaseException:
     """The exception that the program sees where tracing a call raised `error`; Break to let Python find out."""
+    if saw_values(error):
+        enter_others(cap, fn)
+        raise Break("opaque", f"{label(fn)} is given an object that captured code has made, which keeps arrays in it")
     nodes = list(dict.fromkeys(leaf_nodes(lowered)))
     avals = [aval_with_sizes(n.aval, canonical) for n in nodes]
     in_body = bool(cap.bodies and nodes)  # which would be tracers there, in words of their own

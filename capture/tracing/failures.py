@@ -32,6 +32,7 @@ from dynacomp.capture.bodies.treedef_contents import in_structure
 from dynacomp.capture.graph.avals import Aval, is_numpy_dtype
 from dynacomp.capture.symbolic.libraries import is_library, is_stateful, module_of
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping.builder import JITTED
 from dynacomp.capture.wrapping.immutability import TREEDEF
 
@@ -48,6 +49,18 @@ def is_defect(error: BaseException) -> bool:
     mistakes are, raised in `capture`."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     return isinstance(error, MISTAKES) and bool(frames) and CAPTURE in Path(frames[-1].f_code.co_filename).parents
+
+
+def saw_values(error: BaseException | None) -> bool:
+    """Whether a Value came into code that is not ours, out of sight in an object: the program's would not have failed
+    there."""
+    while error is not None:
+        for frame, _ in traceback.walk_tb(error.__traceback__):
+            theirs = CAPTURE not in Path(frame.f_code.co_filename).parents
+            if theirs and any(issubclass(type(held), Value) for held in list(frame.f_locals.values())):
+                return True
+        error = error.__context__
+    return False
 
 
 def eager_error(call: Callable[..., Any], avals: list[Aval], error: BaseException) -> BaseException | None:

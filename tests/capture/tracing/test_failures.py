@@ -7,7 +7,8 @@ import pytest
 
 import dynacomp
 from dynacomp.capture.bytecode.code import decode
-from dynacomp.capture.tracing.failures import is_defect
+from dynacomp.capture.tracing.failures import is_defect, saw_values
+from dynacomp.capture.values.constant import Const
 
 
 def test_mistakes_in_any_room_are_ours():
@@ -16,6 +17,17 @@ def test_mistakes_in_any_room_are_ours():
     with pytest.raises(AttributeError) as theirs:
         None.content  # noqa: B018
     assert is_defect(ours.value) and not is_defect(theirs.value)
+
+
+def test_what_was_given_a_value_of_the_capture_fails_by_that():
+    def library(x):
+        raise TypeError(type(x).__name__)
+
+    with pytest.raises(TypeError) as plain:
+        library(1)
+    with pytest.raises(TypeError) as leaked:
+        library(Const(1))
+    assert saw_values(leaked.value) and not saw_values(plain.value)
 
 
 def test_a_call_without_arrays_may_fail_inside_a_transformed_function():
