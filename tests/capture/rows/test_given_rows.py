@@ -343,7 +343,8 @@ def test_rows_show_what_is_stored_in_the_array_meanwhile():
 
 @pytest.mark.parametrize("extend", [
     lambda log, xs: log.extend(xs), lambda log, xs: log.extend([x * 2 for x in xs]),
-    lambda log, xs: log.__iadd__([x + 1 for x in xs]), lambda log, xs: [log.extend(xs), log.append(xs[0]), log.extend(xs)],
+    lambda log, xs: log.__iadd__([x + 1 for x in xs]),
+    lambda log, xs: [log.extend(xs), log.append(xs[0]), log.extend(xs)],
 ])
 def test_lists_that_the_call_was_given_are_extended(extend):
     """Both change in length; what the list held is not put there once more."""
