@@ -639,10 +639,10 @@ class Finalised:
 
 
 def of_a_finalised(x, log):
-    table = {"held": [Finalised(log)]}
+    held = [[Finalised(log)]]
     x = jnp.tanh(x)
     print(end="")
-    log.append(len(table))
+    log.append(len(held))
     return x
 
 
