@@ -7,6 +7,7 @@
                         call to call
     text                `str`, `repr`, `format` and `ascii` of Values
     keys                Keys: what Values are as dict keys and set elements, and where dicts get their entries from
+    changing_keys       Keys that change from call to call, in dicts
     containers          Containers in general: item assignment and deletion, `in`, and calls of their methods by
                         name
     sequences           Lists and tuples: subscripts, operators and methods on their Values
