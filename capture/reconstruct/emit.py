@@ -43,6 +43,7 @@ from dynacomp.capture.values.standing import HashedV, IdV, bare
 from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping import ndarrays
 from dynacomp.capture.wrapping.builder import is_plain_instance
+from dynacomp.capture.wrapping.keyed_tables import ChangingKey
 
 MAX_INSTRUCTIONS = 60_000  # of one replacement code object: some 4,000 objects that it builds
 
@@ -369,7 +370,7 @@ def load_elements(e: Emitter, items: Any) -> None:
 def _digests(keys: Any) -> tuple[int | None, ...] | None:
     """The hashes of keys some of which are not to be asked for theirs; None: whichever the object has, once there
     is one."""
-    if not any(of_class(HashedV, keys)):
+    if not any(type(k) is not ChangingKey for k in of_class(HashedV, keys)):  # those are numbers and texts
         return None
     return tuple(None if getattr(k, "by_id", is_value(k)) else hash(k) for k in keys)
 
