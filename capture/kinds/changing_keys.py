@@ -11,12 +11,12 @@ import copy
 from typing import Any
 
 from dynacomp.capture.base.literals import is_literal
-from dynacomp.capture.kinds.given_items import TABLES
 from dynacomp.capture.kinds.keys import key_of, sought
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.values.containers import DictV
 from dynacomp.capture.values.standing import ClassOfTracedV
 from dynacomp.capture.values.value import Value
+from dynacomp.capture.wrapping.existing_tables import may_be_in_parts
 from dynacomp.capture.wrapping.keyed_tables import ChangingKey, Keyed
 from dynacomp.capture.wrapping.partial_tables import Entries
 
@@ -62,7 +62,8 @@ def _compares(cap: Capture, table: DictV) -> bool:
         table.items = Keyed(cap, table.items)
         return True
     source = table.source or getattr(table.holder, "source", None)  # of an instance of a subclass
-    if table.dirty or source is None or table.cls not in TABLES or len(table.items) != dict.__len__(table.real):
+    if table.dirty or source is None or not may_be_in_parts(type(table.real)) or (
+            len(table.items) != dict.__len__(table.real)):
         return False
     table.items = Entries(cap, table.real, source)
     return True

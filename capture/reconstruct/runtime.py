@@ -365,7 +365,7 @@ def extend_list(obj: Any, items: tuple) -> None:
 def update_dict(obj: Any, change: tuple[tuple, tuple, tuple]) -> None:
     """Takes keys out of a dict and stores values under others: keys that go, keys, their values."""
     obj, (gone, keys, values) = unhold(obj), change
-    kind: Any = collections.OrderedDict if type(obj) is collections.OrderedDict else dict
+    kind: Any = collections.OrderedDict if issubclass(type(obj), collections.OrderedDict) else dict
     for key in gone:
         kind.pop(obj, key, None)
     for key, value in zip(keys, values):

@@ -35,7 +35,7 @@ def _dict(cap: Capture, obj: Any, source: S.Source) -> Value:
         return opaque(cap, obj, source)
     cap.guards.add("is_type", source, type(obj))
     names, values = _entries(obj)
-    if in_parts(cap, source) and _may_be_in_parts(type(obj)) and all(map(is_literal, names)):
+    if in_parts(cap, source) and may_be_in_parts(type(obj)) and all(map(is_literal, names)):
         items: dict[Any, Any] = Entries(cap, obj, source)
     else:
         reading(cap, source)
@@ -49,7 +49,7 @@ def _dict(cap: Capture, obj: Any, source: S.Source) -> Value:
     return DictV(items, type(obj), real=obj, factory=wrapped, source=source)
 
 
-def _may_be_in_parts(cls: type) -> bool:
+def may_be_in_parts(cls: type) -> bool:
     """Whether C code can ask a dict for parts, past what its class overrides: guards take its `len`."""
     return cls in (dict, collections.defaultdict) or not issubclass(cls, collections.OrderedDict) and (
         inherits(cls, "__len__"))

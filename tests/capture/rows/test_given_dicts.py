@@ -34,8 +34,8 @@ def check(fn, calls):
 
 def read(rows):
     total = jnp.zeros(3)
-    for r in rows:
-        total = total + r["x"] * r.get("q", 2.0) + (r["y"] if "y" in r else 0.0) * len(r)
+    for row in rows:
+        total = total + row["x"] * row.get("q", 2.0) + (row["y"] if "y" in row else 0.0) * len(row)
     return total, [r["x"] * r["y"] for r in rows], jnp.array([r["k"] for r in rows])
 
 
@@ -51,8 +51,8 @@ def taken_apart(rows):
 
 def made_of_them(rows):
     out = []
-    for r in rows:
-        made = dict(r)
+    for row in rows:
+        made = dict(row)
         made["x"] = made["x"] * 2
         out.append(made)
     return out, [{"x": r["x"] + 1, "id": r["k"]} for r in rows], [{**r, "z": 1} for r in rows]

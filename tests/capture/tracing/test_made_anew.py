@@ -118,7 +118,7 @@ def test_made_in_the_call(program):
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_made_in_the_call_with_other_numbers(program):
-    settled(program, [(W, rate) for rate in (0.25, 0.125, 0.5, 0.25, 0.375, 0.625, 0.75, 0.875, 0.1875, 0.3125)], 12)
+    settled(program, [(W, rate) for rate in (0.25, 0.125, 0.5, 0.25, 0.375, 0.625, 0.75, 0.875, 0.1875, 0.3125)], 14)
 
 
 def test_given_as_an_argument():
