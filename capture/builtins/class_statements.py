@@ -40,6 +40,7 @@ from dynacomp.capture.values.standing import ClassOfTracedV
 from dynacomp.capture.values.value import Value, as_python
 from dynacomp.capture.wrapping import class_prototypes
 from dynacomp.capture.wrapping.class_prototypes import ClassRecipe, Recipe
+from dynacomp.capture.wrapping.keyed_tables import settled
 
 PLAIN = ("__module__", "__qualname__", "__doc__")  # what `type` itself reads in a namespace
 METACLASSES = (type, abc.ABCMeta)
@@ -83,7 +84,7 @@ def _run(cap: Capture, body: FunctionV, namespace: DictV) -> None:
 
 
 def _entries(cap: Capture, namespace: DictV) -> dict[str, Value]:
-    if not all(type(name) is str for name in namespace.items):
+    if not all(type(name) is str for name in settled(namespace.items)):
         raise Break("call", "a class made of a namespace whose keys are not all strings")
     return {name: cap.realize(value) for name, value in namespace.items.items()}
 

@@ -3,6 +3,7 @@
     calls            Calls: what happens when a Value is called
     signatures       Arguments to parameters: how a call of a Python function fills its frame
     jitted           What a call of `jax.jit(f)` does beside calling `f`
+    tree_order       Which trees look otherwise once JAX has taken them apart and put them together
     donations        What a jitted function does to the arrays that it is given: it deletes them
     entering         How a library function is entered that no changing size can pass
     instances        Making objects: classes called by the captured code, and `object`'s own

@@ -17,7 +17,7 @@ from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.calls import c_objects
 from dynacomp.capture.calls.calls import BUILTINS
 from dynacomp.capture.kinds import attrs
-from dynacomp.capture.kinds.changing_keys import copied
+from dynacomp.capture.kinds.changing_keys import copied, put
 from dynacomp.capture.kinds.iteration import key_value
 from dynacomp.capture.kinds.keys import hashable
 from dynacomp.capture.symbolic.machine import Capture
@@ -33,6 +33,7 @@ from dynacomp.capture.values.questions import is_dict, is_object, is_value
 from dynacomp.capture.values.standing import PrivateV
 from dynacomp.capture.values.value import NotConstant, Value
 from dynacomp.capture.wrapping import ndarrays
+from dynacomp.capture.wrapping.keyed_tables import ChangingKey
 from dynacomp.capture.wrapping.pytree_shells import attributes
 
 NAMESPACE = types.SimpleNamespace  # which reduces itself as `object` does
@@ -143,9 +144,9 @@ def _copyable(x: DictV) -> type:
 def _deep_dict(cap: Capture, x: DictV, memo: MemoV) -> Value:
     made = memo.copies[id(x)] = DictV({}, _copyable(x), factory=x.factory)
     for key, item in x.items.items():
-        if is_value(key):
+        if is_value(key) and type(key) is not ChangingKey:
             raise Break("hash", "a deep copy of a dict whose keys are objects")
-        made.items[key] = _deep(cap, cap.realize(item), memo)
+        put(cap, made, key, _deep(cap, cap.realize(item), memo))
     return made
 
 

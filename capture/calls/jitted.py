@@ -1,10 +1,11 @@
 """What a call of `jax.jit(f)` that existed before does beside calling `f`.
 
-Its function is entered as if the jit were not there, so that what surrounds it is fused with it. Three things are done
-as JAX does them: numbers become arrays, on the way in and out (`called`); the function has trees of its own, made anew
-of the leaves; and what else it does to the program's objects happens when JAX traces it, not in each call. The last
-two show only where the function changes something that is older than the call: the first time, capture starts over and
-gives it copies; if something still changes, Python makes the call.
+Its function is entered as if the jit were not there, so that what surrounds it is fused with it. Four things are done
+as JAX does them: numbers become arrays, on the way in and out (`called`); dicts have their keys in order (see
+`tree_order`); the function has trees of its own, made anew of the leaves; and what else it does to the program's
+objects happens when JAX traces it, not in each call. The last two show only where the function changes something that
+is older than the call: the first time, capture starts over and gives it copies; if something still changes, Python
+makes the call.
 
     @jax.jit
     def step(params, x):
@@ -19,6 +20,7 @@ from typing import Any
 from dynacomp.capture._native import CompiledFunction
 from dynacomp.capture.base.errors import Break, Restart
 from dynacomp.capture.bodies.placement import jit_places
+from dynacomp.capture.calls.tree_order import comes_back_otherwise
 from dynacomp.capture.symbolic.libraries import is_library
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
@@ -71,7 +73,7 @@ def called(cap: Capture, obj: Any, inner: Value, args: list[Value], kwargs: dict
             raise Break("effect", "what a function does to outer objects when jax.jit traces it")
         cap.lessons.apart.add(key)
         raise Restart
-    anew = isinstance(result, MutableV) and watch.is_older(result)
+    anew = isinstance(result, MutableV) and watch.is_older(result) or comes_back_otherwise(cap, result)
     return OPERATIONS.all_arrays(cap, result, anew) if anew or _holds_numbers(result) else result
 
 
@@ -82,9 +84,11 @@ def _taken(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str, Value],
     fixed, names = {n + len(args) if n < 0 else n for n in info.static_argnums}, info.static_argnames
 
     def taken(static: bool, value: Value) -> Value:
-        return value if static or not (anew or _holds_numbers(value)) else OPERATIONS.all_arrays(cap, value, anew)
+        other = not static and (anew or comes_back_otherwise(cap, value))
+        return value if static or not (other or _holds_numbers(value)) else OPERATIONS.all_arrays(cap, value, other)
 
-    return [taken(n in fixed, v) for n, v in enumerate(args)], {k: taken(k in names, v) for k, v in kwargs.items()}
+    named = {k: kwargs[k] for k in (*sorted(kwargs.keys() - {*names}), *(k for k in kwargs if k in names))}
+    return [taken(n in fixed, v) for n, v in enumerate(args)], {k: taken(k in names, v) for k, v in named.items()}
 
 
 def _holds_numbers(value: Value) -> bool:

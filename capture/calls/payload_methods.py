@@ -14,9 +14,9 @@ from typing import Any
 from dynacomp.capture.arithmetic.operators import BINARY, binary, fold
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.calls.calls import BUILTINS, call, call_row
-from dynacomp.capture.kinds.changing_keys import placed
+from dynacomp.capture.kinds.changing_keys import placed, put
 from dynacomp.capture.kinds.containers import setitem
-from dynacomp.capture.kinds.iteration import iterate
+from dynacomp.capture.kinds.iteration import iterate, key_value
 from dynacomp.capture.kinds.keys import elements_of, hashable, missing_key, pairs
 from dynacomp.capture.kinds.text import shown, text
 from dynacomp.capture.symbolic.machine import Capture
@@ -26,7 +26,7 @@ from dynacomp.capture.values.callables import BuiltinMethodV
 from dynacomp.capture.values.constant import Const, holds, is_const, stands_for
 from dynacomp.capture.values.containers import DictV, SetV, TupleV
 from dynacomp.capture.values.objects import ObjectV
-from dynacomp.capture.values.questions import is_dict, is_list, is_tuple, is_value
+from dynacomp.capture.values.questions import is_dict, is_list, is_tuple
 from dynacomp.capture.values.value import Value, as_python, is_constant
 from dynacomp.capture.wrapping.builtin_subclasses import (
     BASES,
@@ -211,10 +211,11 @@ def init_dict(cap: Capture, obj: ObjectV, *sources: Value, **kwargs: Value) -> V
     if ordered:
         store: Any = cap.special(obj, "__setitem__")
         for key, value in found:
-            cap.call(store, [key if is_value(key) else Const(key), value])
+            cap.call(store, [key_value(cap, key), value])
         return NONE
     mutating(cap, table)
-    table.items.update(found)
+    for key, value in found:
+        put(cap, table, key, value)
     return NONE
 
 

@@ -24,6 +24,7 @@ from dynacomp.capture.values.questions import is_graph_number
 from dynacomp.capture.values.standing import LaterV
 from dynacomp.capture.values.value import Value, as_python, node_of, type_of
 from dynacomp.capture.wrapping.constants import from_python
+from dynacomp.capture.wrapping.keyed_tables import as_constant
 from dynacomp.capture.wrapping.ndarrays import is_numpy
 
 NONE = Const(None)
@@ -160,7 +161,7 @@ def _call_ex(cap: Capture, f: Frame, i: Instruction) -> None:
         f.push(made)
         return
     try:
-        kwargs = {} if named is None else dict(pairs(cap, named))
+        kwargs = {} if named is None else {as_constant(key): value for key, value in pairs(cap, named)}
         args = list(iterate(cap, given))
     except Raised as raised:  # perhaps no iterable or mapping: CPython's text names the callee
         raise Break("raises", type_of(raised.value).__name__) from None

@@ -43,6 +43,7 @@ from dynacomp.capture.values.questions import (
 )
 from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping import ndarrays
+from dynacomp.capture.wrapping.keyed_tables import settled
 
 SHOWN = 4  # last items of a list that the body of a loop which fills it may look at
 
@@ -231,6 +232,7 @@ def shape_of(cap: Capture, item: Value, birth: int, leaves: list[Any], made: lis
         parts = tuple(shape_of(cap, x, birth, leaves, made, known) for x in cap.items(item))  # type: ignore[attr-defined]
         return Many(item.cls, parts, given=getattr(item, "of_row", False))  # type: ignore[attr-defined]
     if new_dict:
+        settled(item.items)  # type: ignore[attr-defined]
         return Many(dict, tuple(shape_of(cap, x, birth, leaves, made, known) for x in item.items.values()),  # type: ignore[attr-defined]
                     tuple(item.items), item.of_row)  # type: ignore[attr-defined]
     if is_const(item) or not young and not is_number(item):

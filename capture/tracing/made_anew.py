@@ -32,6 +32,7 @@ from dynacomp.capture.values.containers import DictV, ListV, TupleV
 from dynacomp.capture.values.objects import ObjectV, OpaqueV
 from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping.builder import CUSTOM, items_of, realize, wrap
+from dynacomp.capture.wrapping.keyed_tables import settled
 from dynacomp.capture.wrapping.pytree_shells import attributes
 
 MAX_DEPTH = 32  # of functions and tuples inside each other
@@ -201,7 +202,7 @@ def _dict(cap: Capture, value: DictV, depth: int) -> Value | None:
     if value.cls is not dict:
         return None
     found = _all_structured(cap, [realize(cap, v) for v in value.items.values()], depth)
-    return None if found is None else DictV(dict(zip(value.items, found)))
+    return None if found is None else DictV(dict(zip(settled(value.items), found)))
 
 
 def _all_structured(cap: Capture, held: Iterable[Value], depth: int) -> list[Value] | None:

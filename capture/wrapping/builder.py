@@ -51,6 +51,7 @@ from dynacomp.capture.values.value import Lazy, MutableV, Value
 from dynacomp.capture.wrapping.builtin_subclasses import is_bare_named_tuple, own_iter, payload_base, read_payload
 from dynacomp.capture.wrapping.changing_contents import reading
 from dynacomp.capture.wrapping.immutability import TREEDEF, is_changeable, is_python_class, says_literals
+from dynacomp.capture.wrapping.keyed_tables import settled
 
 
 def wrap(cap: Capture, obj: Any, source: S.Source) -> Value:
@@ -104,7 +105,7 @@ def entries_of(cap: Capture, value: DictV, use: Callable[[Value], Any]) -> dict[
     """`use` of all entries of a dict, in its order; they are looked at in the order in which JAX takes it apart. So a
     dict whose keys come in another order in the next call, as those of a tree that was put together, makes the same
     Graph, which is not compiled again."""
-    keys = list(value.items)
+    keys = list(settled(value.items))
     order = sorted(keys) if all(type(k) is str for k in keys) else keys
     used = {k: use(realize(cap, value.items[k])) for k in order}
     return {k: used[k] for k in keys}

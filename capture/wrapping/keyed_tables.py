@@ -98,7 +98,9 @@ class Keyed(dict[Any, Any]):
 
     def settle(self) -> None:
         """Makes constants of all keys: the entry serves these."""
-        found = [(k.constant() if type(k) is ChangingKey else k, x) for k, x in dict.items(self)]
+        if not self.changing:
+            return
+        found = [(as_constant(k), x) for k, x in dict.items(self)]
         dict.clear(self)
         self.changing.clear()
         dict.update(self, found)
@@ -193,3 +195,15 @@ class Keyed(dict[Any, Any]):
 
 
 NUMBERS = (int, bool, float, complex)
+
+
+def as_constant(key: Any) -> Any:
+    """A key as others than tables of Values may have it: the entry serves this one then."""
+    return key.constant() if type(key) is ChangingKey else key
+
+
+def settled(items: dict[Any, Any]) -> dict[Any, Any]:
+    """The entries of a DictV for who makes something else of its keys."""
+    if isinstance(items, Keyed):
+        items.settle()
+    return items

@@ -19,7 +19,7 @@ from dynacomp.capture.values.questions import is_dict, is_list, is_value
 from dynacomp.capture.values.value import Lazy, Value
 from dynacomp.capture.wrapping.builder import is_plain_instance
 from dynacomp.capture.wrapping.changing_contents import in_parts, reading
-from dynacomp.capture.wrapping.keyed_tables import ChangingKey, Keyed
+from dynacomp.capture.wrapping.keyed_tables import ChangingKey, Keyed, as_constant
 
 ITEMS = (ARRAY_TYPE, int, float, bool, complex, str, dict, list, tuple)
 MISSING = object()
@@ -81,7 +81,7 @@ class Entries(Keyed):
 
     def settle(self) -> None:
         super().settle()
-        self.gone = [k.constant() if type(k) is ChangingKey else k for k in self.gone]
+        self.gone = [as_constant(k) for k in self.gone]
         self.there.clear()
 
     def known(self) -> Any:

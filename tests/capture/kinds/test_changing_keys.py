@@ -239,3 +239,33 @@ def test_a_key_with_a_hash_of_its_own_is_asked_by_python():
     compiled, plain, ours = dynacomp.jit(fn, options={"measure": False}), {Key(5): 1}, {Key(5): 1}
     for at, n in enumerate(NUMBERS):
         agree(fn, compiled, at, plain, ours, n)
+
+
+def leaves_the_tables(x, table, n):
+    out = []
+    for i in range(3):
+        out.append({n: x * i, 5: x})
+    made = type("C", (), {f"k{n}": 1, "k5": 2})
+    return out, copy.deepcopy({n: {5: x}}), jax.tree.map(lambda v: v * 2, {n: x, 5: x}), made.k5
+
+
+class Noting(collections.OrderedDict):
+    """It shows what its `__setitem__` is given."""
+
+    def __setitem__(self, key, value):
+        super().__setitem__(key, (type(key).__name__, value))
+
+
+def of_a_subclass(x, table, n):
+    made = Noting([(n, x)], z=3)
+    print(end="")
+    made[n] = 4
+    made.setdefault(5, 6)
+    return list(made.items())
+
+
+@pytest.mark.parametrize("fn", [leaves_the_tables, of_a_subclass])
+def test_keys_that_others_see_are_pythons(fn):
+    compiled = dynacomp.jit(fn, backend="eager", options={"measure": False, "capture_idle": True})
+    for at, n in enumerate(NUMBERS[:8]):
+        agree(fn, compiled, at, {}, {}, n)
