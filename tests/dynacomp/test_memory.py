@@ -3,6 +3,7 @@
 import gc
 import resource
 import sys
+import time
 import tracemalloc
 import types
 import weakref
@@ -135,6 +136,18 @@ def test_shapes():
     assert least(lambda: shapes(80), 80 * 2_000) < 80 * 2_000
 
 
+def left_of(held):
+    """What lives on once JAX has computed what nobody waits for: arrays that are made behind the program know the
+    code that asked for them (JAX's tracebacks), and let go of it at the collection that follows."""
+    for _ in range(100):
+        gc.collect()
+        found = [ref() for ref in held]
+        if found == [None] * len(held):
+            break
+        time.sleep(0.02)
+    return found
+
+
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_outlives_the_function(kind):
@@ -147,8 +160,7 @@ def test_nothing_outlives_the_function(kind):
     held = [weakref.ref(namespace["f"]), weakref.ref(namespace["f"].__code__), weakref.ref(here)]
     del namespace, here
     jax.clear_caches()
-    gc.collect()
-    assert [ref() for ref in held] == [None] * 3 and len(resume._MADE) == before
+    assert left_of(held) == [None] * 3 and len(resume._MADE) == before
 
 
 @pytest.mark.slow
