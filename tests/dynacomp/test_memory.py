@@ -141,11 +141,10 @@ def left_of(held):
     code that asked for them (JAX's tracebacks), and let go of it at the collection that follows."""
     for _ in range(100):
         gc.collect()
-        found = [ref() for ref in held]
-        if found == [None] * len(held):
+        if all(ref() is None for ref in held):
             break
         time.sleep(0.02)
-    return found
+    return [ref() for ref in held]
 
 
 @pytest.mark.sampled(3)
