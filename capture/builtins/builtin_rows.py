@@ -36,7 +36,7 @@ from dynacomp.capture.kinds.text import text
 from dynacomp.capture.kinds.whole_loops import looped
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.reconstruct import tracebacks
-from dynacomp.capture.rows import grown_lists
+from dynacomp.capture.rows import alike_items, grown_lists
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.values.callables import PartialV, SuperV
 from dynacomp.capture.values.computed import ArrayV, LibraryV, NdArrayV, NumberV, ScalarV, SizeV
@@ -220,7 +220,10 @@ def _format(cap: Capture, x: Value, spec: Value = Const("")) -> Value:
 
 @row(tuple)
 def _tuple(cap: Capture, xs: Value = TupleV([])) -> Value:
-    return xs if is_plain_tuple(xs) else TupleV(listed(cap, xs))
+    if is_plain_tuple(xs):
+        return xs
+    rows = grown_lists.of_rows(cap, xs) or looped(cap, as_list, xs)
+    return TupleV(listed(cap, xs)) if rows is None else alike_items.as_tuple(cap, rows)
 
 
 @row(list)

@@ -25,7 +25,7 @@ from dynacomp.capture.calls.calls import BUILTIN_METHODS, BUILTINS, call
 from dynacomp.capture.kinds import any_order
 from dynacomp.capture.kinds.exceptions import as_exception
 from dynacomp.capture.kinds.iteration import ITERATORS, advance, get_iter, iterate, iterator, row_iter
-from dynacomp.capture.kinds.whole_loops import looped
+from dynacomp.capture.kinds.whole_loops import gathered, looped
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.rows import alike_items, grown_lists
 from dynacomp.capture.symbolic import generators
@@ -169,6 +169,7 @@ define(ArrayV, Kind(reversed=_array_back))
 
 @row(sorted)
 def _sorted(cap: Capture, xs: Value, *, key: Value = NONE, reverse: Value = Const(False)) -> Value:
+    xs = gathered(cap, xs)
     made = alike_items.in_order(cap, xs, key, bool(as_python(reverse)))
     return made or ListV(any_order.sort_all(cap, xs, key, as_python(reverse)))
 
@@ -213,6 +214,8 @@ def _extreme(op: Any) -> Any:
             return fold(cap, EXTREMES[op])  # which refuses
         if len(xs) > 1 and default is not None:
             return fold(cap, lambda: EXTREMES[op](0, 0, default=0))  # so does this
+        if len(xs) == 1:
+            xs = (gathered(cap, xs[0]),)
         if len(xs) == 1 and stands_for(key, None):
             found = alike_items.of_numbers(cap, EXTREMES[op], xs[0])
             if found is not None:

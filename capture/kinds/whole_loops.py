@@ -12,7 +12,7 @@ from typing import Any
 
 from dynacomp.capture.base import itertools_py
 from dynacomp.capture.base.errors import Break, Raised
-from dynacomp.capture.base.loops_py import accumulated
+from dynacomp.capture.base.loops_py import accumulated, as_list
 from dynacomp.capture.bytecode.genexprs import ITEM, function_of_item
 from dynacomp.capture.kinds.iteration import get_iter
 from dynacomp.capture.rows.alike_items import goes_on
@@ -33,6 +33,12 @@ def looped(cap: Capture, loop: Callable[..., Any], xs: Value, *more: Value) -> V
     it was."""
     row = kind(xs).looped
     return None if row is None else row(cap, loop, xs, *more)
+
+
+def gathered(cap: Capture, xs: Value) -> Value:
+    """A list of what an iterator gives, for who goes through it to its end, if that is a symbolic number of items; else
+    `xs`."""
+    return looped(cap, as_list, xs) or xs if isinstance(xs, (StreamV, GeneratorV)) else xs
 
 
 def _over(cap: Capture, loop: Callable[..., Any], xs: Value, *more: Value) -> Value | None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import operator
 from collections.abc import Iterator
 from typing import Any
@@ -22,6 +23,7 @@ import jax.numpy as jnp
 from dynacomp.capture.arithmetic import graph_scalars
 from dynacomp.capture.arithmetic.operators import binary, count_of, subscript, truth
 from dynacomp.capture.base.errors import Break
+from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.numbers import dynamic_scalars, size_values
 from dynacomp.capture.numbers.host_functions import as_scalar
 from dynacomp.capture.reconstruct import runtime
@@ -81,8 +83,19 @@ def _columns(cap: Capture, part: Any) -> tuple[Any, list[ArrayV]] | None:
         return None
     if len(shapes) == 1:
         return shapes[0], columns[0]
-    stacks = [library_call(cap, interleaved, list(column)) for column in zip(*columns)]
-    return functools.reduce(_widened, shapes), stacks  # type: ignore[return-value]
+    stacks = [_interleaved(cap, list(column)) for column in zip(*columns)]
+    return None if None in stacks else (functools.reduce(_widened, shapes), stacks)  # type: ignore[return-value]
+
+
+def _interleaved(cap: Capture, column: list[Any]) -> Any:
+    """The rows of several stacks in turn; None where Python knows those of some alone."""
+    if all(map(is_scalar, column)):
+        return dynamic_scalars.host("in_turn", in_turn, *column)
+    return None if any(map(is_scalar, column)) else library_call(cap, interleaved, column)
+
+
+def in_turn(*columns: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(itertools.chain.from_iterable(zip(*columns)))
 
 
 def interleaved(*stacks: Any) -> Any:
@@ -234,6 +247,13 @@ def taken(cap: Capture, v: Value, index: slice) -> Any:
 def _like(v: Value, front: Grown) -> ListV | RowsV:
     """A new list or tuple, as `v` is one, of what is behind a front."""
     return ListV([], front=front) if is_list(v) else RowsV([], front=front)
+
+
+def as_tuple(cap: Capture, v: Any) -> TupleV:
+    """A tuple of what a new list holds: of rows where none of its items can be changed."""
+    if v.front is None or not v.front.settled or any(map(is_mutable, of_class(Run, parts_of(v)))):
+        return TupleV(cap.items(v))
+    return RowsV([], front=Grown(cap, parts_of(v)))
 
 
 def cut(cap: Capture, v: Value, key: Value) -> ListV | RowsV | None:

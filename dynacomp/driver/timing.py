@@ -33,7 +33,7 @@ from dynacomp.stance import current_stance
 FIRST = 48  # the call of a code object that is timed first
 FIRST_LOOK, PAIRS = 3, 5  # compiled calls before the first plain one, which may cost much; plain ones
 OPERATION = 60_000  # nanoseconds that JAX takes for one operation run eagerly, most often more, as derivatives do
-FEW, OF_FEW = 8, 10_000  # so few operations may take as little each, and are soon run
+FEW, OF_FEW = 32, 10_000  # so few may take as little each, and are soon run and compiled once plainly
 LONG = 50_000_000  # nanoseconds of a call in which Python's share is no matter
 NOT_MUCH, SLOWER = 1.5, 1.1  # a plain call that takes so much longer needs no second look; the ratio for a verdict
 AGAIN, SELDOM, RESTING = 16, 4096, 256  # calls until the next look: times so many each time, at most; after a verdict

@@ -126,6 +126,17 @@ def in_order(xs):
     return sorted(xs), jnp.array(sorted(xs, reverse=True)), list(range(len(xs), 0, -1)), jnp.array(list(range(len(xs))))
 
 
+def as_tuples(xs, ws):
+    doubled = tuple(x * 2 for x in xs)
+    return doubled, doubled[0] + doubled[-1], len(doubled), jnp.stack(tuple(xs)), tuple(w + 1 for w in ws), tuple(
+        range(len(ws))), jnp.concatenate(tuple(x[None] for x in xs))
+
+
+def of_generators(ws):
+    twice = jnp.array([w for w in ws for _ in range(2)])
+    return max(abs(w) for w in ws), min(w * 2 for w in ws), sorted((w * w for w in ws), reverse=True), twice
+
+
 def in_a_gradient(xs, w):
     return jax.grad(lambda w: sum(jnp.tanh(x * w).sum() for x in xs))(w)
 
@@ -139,6 +150,7 @@ PROGRAMS = [(discounted, lambda n: (floats(n),)), (policy_loss, lambda n: (float
             (padded, lambda n: (ints(n), jnp.eye(12))), (filled, lambda n: (jnp.arange(n) / 2,)),
             (masked, lambda n: (ints(n),)), (pushed, lambda n: (floats(n), n / 3)), (in_order, lambda n: (floats(n),)),
             (halves, lambda n: (floats(n), n // 2)), (half_of_the_arrays, lambda n: (arrays(n), n // 2)),
+            (as_tuples, lambda n: (arrays(n), floats(n))), (of_generators, lambda n: (floats(n),)),
             (nested, lambda n: ([floats(3) for _ in range(n)],)), (in_a_gradient, lambda n: (arrays(n), jnp.ones(3)))]
 
 

@@ -57,6 +57,13 @@ def test_what_is_not_slower_stays_compiled(clock, taken, plain):
     assert dynacomp.stats()["frames_eager"] == {}
 
 
+@pytest.mark.parametrize(("took", "operations", "certain"), [
+    (900_000, 32, False),  # JAX may take a quarter of it
+    (300_000, 32, True), (900_000, 33, True), (2_000_000, 33, False), (60_000_000, 33, True)])
+def test_how_long_operations_take_at_least(took, operations, certain):
+    assert timing.is_faster_for_certain(took, operations) is certain
+
+
 @pytest.mark.parametrize("how", [{"options": {"measure": False, **ASKED["options"]}}, {"mode": "exact", **ASKED},
                                  {"fullgraph": True, **ASKED}, {"backend": "eager", **ASKED}, {}])
 def test_who_insists_is_not_measured(clock, how):
