@@ -11,6 +11,7 @@
                     `Kind.emit`
     emit_sources    Sources as bytecode: instructions that find an object which existed before the
                     call
+    structures      Structures of trees that leave the capture: each call puts its own objects in
     array_identity  Which object an array is that the Graph chose: an input, or a new one
     checks          Conditions that a Graph computes and Python trusts: what replacement code does when
                     one does not hold

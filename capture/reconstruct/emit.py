@@ -25,7 +25,7 @@ from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bytecode.code import VERSION
 from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.numbers import host_arrays, size_values
-from dynacomp.capture.reconstruct import runtime, tracebacks
+from dynacomp.capture.reconstruct import runtime, structures, tracebacks
 from dynacomp.capture.reconstruct.array_identity import candidates, chosen, first
 from dynacomp.capture.reconstruct.emit_sources import load_globals, load_source
 from dynacomp.capture.symbolic.machine import Capture
@@ -43,6 +43,7 @@ from dynacomp.capture.values.standing import HashedV, IdV, bare
 from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping import ndarrays
 from dynacomp.capture.wrapping.builder import is_plain_instance
+from dynacomp.capture.wrapping.immutability import TREEDEF
 from dynacomp.capture.wrapping.keyed_tables import ChangingKey
 
 MAX_INSTRUCTIONS = 60_000  # of one replacement code object: some 4,000 objects that it builds
@@ -218,7 +219,13 @@ INPUTS = "$inputs"  # an argument of replacement code, from the registers of its
 
 
 def _const(e: Emitter, v: Const) -> None:
-    """A string that equals another one, and is not it: code objects keep one of equal constants."""
+    """A string that equals another one, and is not it: code objects keep one of equal constants. Structures of trees
+    get the objects of the call."""
+    if type(v.value) is TREEDEF:
+        structure, held = structures.emptied(v.value, e.cap.known.shells)
+        if held:
+            e.call(structures.filled, lambda: e.const(structure), lambda: e.tuple(held))
+            return
     if type(v.value) is str and sys.intern(v.value) is not v.value:
         e.call(runtime.unhold, lambda: e.const(runtime.Held(v.value)))
     else:

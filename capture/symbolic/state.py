@@ -52,7 +52,8 @@ class Known:
     stood: dict[int, Any] = field(default_factory=dict)  # id of a Value → the object that stands for it there
     ndarrays: dict[int, Value] = field(default_factory=dict)  # id of a NumPy array of the capture's own → its Value
     outside: dict[int, Any] = field(default_factory=dict)  # id of one from outside → the capture's copy of it
-    tuples: dict[int, Value] = field(default_factory=dict)  # the same for tuples of constants that libraries see
+    shells: dict[int, tuple[Value, Any]] = field(default_factory=dict)  # id of a Value, and of its shell → both
+    tuples: dict[int, Value] = field(default_factory=dict)  # id of a tuple of constants that libraries see → its Value
     ids: dict[int, Any] = field(default_factory=dict)  # id of an object, or of what stands for it → its IdV
     names: dict[tuple[int, str], Const] = field(default_factory=dict)  # (id of a globals, name) → what was read
     built_in: dict[tuple[int, str], Const] = field(default_factory=dict)  # the same of names that it has not itself

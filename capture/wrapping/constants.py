@@ -43,6 +43,8 @@ def from_python(cap: Capture, obj: Any) -> Value:
     row = _ROWS.get(type(obj))
     if row is not None:
         return row(cap, obj)
+    if id(obj) in cap.known.shells:
+        return cap.known.shells[id(obj)][0]
     if isinstance(obj, tuple) and hasattr(obj, "_fields"):
         bare = is_bare_named_tuple(type(obj))
         return TupleV([from_python(cap, x) for x in obj], type(obj)) if bare else _object(cap, obj)

@@ -1,7 +1,9 @@
 """Shells: real instances of user classes with Values in their attributes.
 
 A shell lets JAX's own pytree registry take a symbolic object apart: `jax.tree.flatten(shell)`
-gives its leaves (Values) and its tree structure. A shell is never shown to the program.
+gives its leaves (Values) and its tree structure. A shell is never shown to the program: what a structure keeps of it
+beside the leaves comes back as the object that it stands for, so that objects keep their identity there too. An object
+has one shell for that, and structures that keep the same object are equal.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import Any
 from jax._src.tree_util import _registry as REGISTRY  # how JAX takes objects apart
 
 from dynacomp.capture.base.attribute_order import unordered
-from dynacomp.capture.base.classes import entries, has_dict, module_name, mro, own_dict
+from dynacomp.capture.base.classes import entries, fields, has_dict, module_name, mro, own_dict
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.host_functions import as_scalar
@@ -96,7 +98,10 @@ def fixed_fields(cap: Capture, memo: Memo, leaves: list[Any]) -> None:
 
 def _object(cap: Capture, value: ObjectV, memo: Memo) -> Any:
     built: Any = _bare(cap, value, memo)
-    for name, attr in attributes(cap, value).items():
+    found = attributes(cap, value)
+    for name in [n for n in fields(built) if n not in found]:  # gone since it was made
+        object.__delattr__(built, name)
+    for name, attr in found.items():
         fixed = size_values.known(cap, attr)  # its class may look at it
         object.__setattr__(built, name, shell(cap, fixed, memo))
     return built
@@ -108,8 +113,9 @@ def _bare(cap: Capture, value: ObjectV, memo: Memo) -> Any:
         raise Break("argument", f"an exception that the program made ({value.cls.__qualname__})")
     base: Any = payload_base(value.cls)
     content = (shell(cap, value.payload, memo),) if base in IMMUTABLE else ()
-    built = (base or built_in_base(value.cls)).__new__(value.cls, *content)
-    memo[id(value)] = value, built
+    kept = cap.known.shells.get(id(value)) if base is None else None
+    built = (base or built_in_base(value.cls)).__new__(value.cls, *content) if kept is None else kept[1]
+    memo[id(value)] = cap.known.shells[id(value)] = cap.known.shells[id(built)] = value, built
     if base is not None and not content:
         refill(built, _content(cap, value.payload, memo))
     return built

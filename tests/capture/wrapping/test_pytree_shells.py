@@ -45,3 +45,47 @@ def test_trees_of_new_objects():
     check_one_graph(of_classes, (x,), (-x,))
     check_one_graph(of_containers, (x,), (-x,))
     check_one_graph(of_a_leaf, (x,), (-x,))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Axis:
+    """Told apart by its identity alone."""
+
+    size: int
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Named:
+    x: jax.Array
+    axes: tuple = dataclasses.field(metadata={"static": True})
+
+
+def new_axes(x, given):
+    new = Axis(4)
+    one, two = jax.tree.map(jnp.add, (Named(x, (given, new)), Named(x, (new,))),
+                            (Named(x, (given, new)), Named(x, (new,))))
+    mapped = jax.vmap(lambda n: Named(n.x * 2, (*n.axes, new)))(one)
+    value, slope = jax.value_and_grad(lambda n: (n.x ** 2).sum())(one)
+    assert one.axes[0] is given and one.axes[1] is new and two.axes[0] is new
+    assert mapped.axes[0] is given and mapped.axes[1] is mapped.axes[2] is new
+    assert slope.axes[0] is given and slope.axes[1] is new
+    structure = jax.tree.structure(one)
+    assert structure == jax.tree.structure(slope) and structure != jax.tree.structure(Named(x, (given, Axis(4))))
+    return value, mapped.x
+
+
+def changed_axis(x):
+    axis = Axis(4)
+    named = jax.tree.map(jnp.sin, Named(x, (axis,)))
+    object.__setattr__(axis, "size", 5)
+    object.__setattr__(named.axes[0], "more", 6)
+    again = jax.tree.map(jnp.sin, named)
+    object.__delattr__(axis, "more")
+    return again.x, again.axes[0].size, hasattr(jax.tree.map(jnp.cos, again).axes[0], "more")
+
+
+def test_what_a_structure_keeps_beside_its_leaves_is_the_object_itself():
+    x, kept = jnp.arange(3.0), [Axis(3) for _ in range(3)]
+    check_one_graph(new_axes, *((x + n, axis) for n, axis in enumerate(kept)))
+    check_one_graph(changed_axis, (x,), (-x,))
