@@ -24,7 +24,7 @@ REASONS: dict[str, Reason] = {
     "concrete": Reason("a JAX function that needs concrete values", "give it a fixed size, e.g. jnp.nonzero(size=...)"),
     "churn": Reason("captures whose results serve hardly a call", "make the objects that change once, outside"),
     "config": Reason("JAX is asked to check or run every operation by itself",
-                     "jax_debug_nans, jax_debug_infs, jax_disable_jit and jax_no_execution do that"),
+                     "jax_debug_nans, jax_debug_infs, jax_disable_jit, jax_no_execution, jax_check_tracer_leaks do"),
     "deleted": Reason("an array that was donated or deleted"),
     "depth": Reason("calls nested too deeply to inline"),
     "donation": Reason("a call that may delete what it is given, where that must happen in Python"),

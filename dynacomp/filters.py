@@ -65,11 +65,12 @@ def strict(*machinery: ModuleType) -> Iterator[None]:
 
 def is_library_file(filename: str) -> bool:
     """True of files of the standard library and of dynacomp itself; of the libraries that promise purity, wherever they
-    lie: captured code calls their functions whole, which must not be taken to pieces when Python calls them; and of
-    installed packages that have nothing to do with JAX, whose frames compute nothing with arrays."""
+    lie, but for their tests: captured code calls their functions whole, which must not be taken to pieces when Python
+    calls them; and of installed packages that have nothing to do with JAX, whose frames compute nothing with arrays."""
     if "site-packages" not in filename:
-        pure = [place for name in libraries.pure_names() for place in _places(name)]
-        return filename.startswith((*_OWN, _STDLIB, *pure))
+        pure = [place for name in libraries.pure_names() for place in _places(name) if filename.startswith(place)]
+        tests = any(libraries.holds_tests(_dotted(filename.removeprefix(place))) for place in pure)
+        return filename.startswith((*_OWN, _STDLIB)) or bool(pure) and not tests
     module = installed_module(filename)
     return filename.startswith(_OWN) or libraries.is_left_alone(module) or not works_with_jax(module)
 
@@ -89,8 +90,11 @@ def installed_module(filename: str) -> str:
         >>> installed_module("/usr/lib/python3.11/site-packages/flax/nnx/__init__.py")
         'flax.nnx'
     """
-    path = filename.rpartition("site-packages")[2].strip(os.sep).removesuffix(".py").removesuffix(os.sep + "__init__")
-    return path.replace(os.sep, ".")
+    return _dotted(filename.rpartition("site-packages")[2])
+
+
+def _dotted(path: str) -> str:
+    return path.strip(os.sep).removesuffix(".py").removesuffix(os.sep + "__init__").replace(os.sep, ".")
 
 
 @functools.cache

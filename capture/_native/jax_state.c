@@ -13,6 +13,7 @@ static const char *const state_names[] = {
     "debug_nans", "debug_infs", "default_prng_impl", "enable_custom_prng", "legacy_prng_key",
     "no_tracing", "disable_jit", "device_context", "transfer_guard_host_to_device",
     "transfer_guard_device_to_device", "transfer_guard_device_to_host",
+    "check_tracer_leaks",
 };
 
 static PyObject *attr_of(const char *module, const char *name)

@@ -141,9 +141,17 @@ def _contains(name: str, module: str) -> bool:
 
 @functools.cache
 def rows_of(module: str) -> tuple[Library, ...]:
-    """The rows that speak of a module."""
+    """The rows that speak of a module. Tests that lie in a library's own folders are a program that calls it."""
+    if holds_tests(module):
+        return ()
     above = {module, *(module[:n] for n, c in enumerate(module) if c == ".")}
     return tuple(row for row in (*LIBRARIES, *REGISTERED.values()) if row.name in above)
+
+
+def holds_tests(module: str) -> bool:
+    """Whether a module is one of tests, by the names that these have everywhere (`test_util` is none of them)."""
+    *folders, name = module.split(".")
+    return "tests" in folders or name.endswith("_test") or name.startswith("test_") and "util" not in name
 
 
 def pure_names() -> list[str]:

@@ -181,6 +181,23 @@ def test_debugging_settings(setting):
         agree(f, a)
 
 
+def test_leaks_are_looked_for():
+    """JAX takes the tracers that a capture holds for leaked ones, and takes its time to say so."""
+    kept = []
+
+    compiled = dynacomp.jit(lambda x: jax.vmap(lambda v: jnp.sin(v) * 2)(x), backend="eager")
+    leaky = dynacomp.jit(lambda x: jax.vmap(lambda v: kept.append(v) or v)(x), backend="eager")
+    for _ in range(2):
+        compiled(X), leaky(X)
+        kept.clear()
+        with jax.checking_leaks():
+            assert (compiled(X) == jax.vmap(lambda v: jnp.sin(v) * 2)(X)).all()
+            with pytest.raises(Exception, match="Leaked trace"):
+                leaky(X)
+        kept.clear()
+    assert dynacomp.stats()["frames_eager"]["config"] == 4
+
+
 def test_matmul_precision():
     f = jit(lambda a: a @ a)
     for precision in (None, "bfloat16", "highest"):

@@ -122,6 +122,7 @@ CONTEXTS = {
     "disable jit": lambda: jax.disable_jit(),
     "debug nans": lambda: jax.debug_nans(True),
     "debug infs": lambda: jax.debug_infs(True),
+    "checking leaks": lambda: jax.checking_leaks(),
     "rank promotion": lambda: jax.numpy_rank_promotion("raise"),
     "dtype promotion": lambda: jax.numpy_dtype_promotion("strict"),
     "prng": lambda: jax.default_prng_impl("rbg"),

@@ -175,3 +175,14 @@ def test_what_ships_with_dynacomp():
     assert not is_pure_module("flax.nnx.nn") and is_pure_module("flax.linen.linear") and libraries.is_left_alone("flax")
     assert is_steady_module("numpy.linalg") and is_steady_module("json.decoder") and not is_steady_module("__main__")
     assert len({row.name for row in libraries.LIBRARIES}) == len(libraries.LIBRARIES)
+
+
+def test_tests_in_the_folders_of_a_library_are_a_program_that_calls_it(made_up):
+    package, layers, io, _ = made_up
+    assert not is_pure_module("chex._src.dataclass_test") and not is_pure_module("optax.tests.test_alias")
+    assert is_pure_module("jax._src.test_util") and is_pure_module("optax._src.testing")
+    dynacomp.register_library(package.__name__, pure=True)
+    folder = package.__path__[0]
+    assert filters.is_library_file(f"{folder}/layers.py") and filters.is_library_file(f"{folder}/test_util.py")
+    assert not filters.is_library_file(f"{folder}/layers_test.py")
+    assert not filters.is_library_file(f"{folder}/tests/helpers.py")
