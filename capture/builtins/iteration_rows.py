@@ -26,7 +26,7 @@ from dynacomp.capture.kinds import any_order
 from dynacomp.capture.kinds.exceptions import as_exception
 from dynacomp.capture.kinds.iteration import ITERATORS, advance, get_iter, iterate, iterator, row_iter
 from dynacomp.capture.kinds.whole_loops import gathered, looped
-from dynacomp.capture.numbers import size_values
+from dynacomp.capture.numbers import host_functions, size_values
 from dynacomp.capture.rows import alike_items, grown_lists
 from dynacomp.capture.symbolic import generators
 from dynacomp.capture.symbolic.machine import Capture
@@ -240,8 +240,10 @@ def _extreme(op: Any) -> Any:
 
 
 def _extreme_number(cap: Capture, pick: Any, items: list[Value]) -> Value | None:
-    """The greatest or least of numbers of which the Graph, or Python for all rounds of a loop, computes some."""
-    return graph_scalars.each_round(pick, *items) or graph_scalars.extreme(cap, pick, items)
+    """The greatest or least of numbers of which the Graph, or Python in each call or for all rounds of a loop, computes
+    some."""
+    return graph_scalars.each_round(pick, *items) or graph_scalars.extreme(
+        cap, pick, items) or host_functions.extreme(cap, pick, items)
 
 
 BUILTINS.update({fn: _extreme(op) for op, fn in EXTREMES.items()})

@@ -35,6 +35,7 @@ INT64: Bounds = (-(1 << 62), 1 << 62)
 NATURAL: Bounds = (0, 1 << 62)
 CHANGING = (ScalarV, SizeV)
 OF_TEXTS = (str, repr, ascii, format)  # which take strings too
+MOST_ITEMS = 64  # of which `max` takes one in each call
 LONGEST = 1 << 16  # characters of a text that is repeated
 
 _MATH: dict[Any, tuple[Bounds, ...]] = {
@@ -124,6 +125,16 @@ def percent(cap: Capture, text: Value, values: Value) -> Value | None:
     if type(now(text)) is not str or not any(map(is_changing, given)) or not all(map(_is_plain, given)):
         return None
     return _hosted(cap, _percent, (text, *given), (ANY,) * (1 + len(given)))
+
+
+def extreme(cap: Capture, pick: Any, items: Sequence[Value]) -> Value | None:
+    """`max(*items)` or `min(*items)` of ints, or of floats, of which some change: one entry serves whichever it is.
+    None of others, whose kind would depend on that, and where the values at hand are to decide."""
+    kinds = {type(now(v)) for v in items}
+    if cap.lessons.takes_sides or len(items) > MOST_ITEMS or kinds not in ({int}, {float}) or not any(
+            map(is_changing, items)):
+        return None
+    return _hosted(cap, pick, items, (ANY,) * len(items))
 
 
 def contained(cap: Capture, text: Value, part: Value) -> Value | None:

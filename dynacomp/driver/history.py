@@ -22,6 +22,7 @@ import functools
 import itertools
 import operator
 import os
+import re
 import threading
 import weakref
 from collections import Counter, OrderedDict
@@ -53,6 +54,7 @@ MAX_KINDS = 32  # kinds of calls of one code object that are remembered
 DEPTH, WIDTH = 6, 64  # how deep and how far into a container is looked for the kind of a call
 NOTES = (int, float, complex, bool, str, bytes, type(None))
 LEAVES = (*NOTES, ARRAY_TYPE, np.ndarray)
+ITEM = re.compile(r"\[\d+\]")
 COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 
 
@@ -122,8 +124,12 @@ class History:
         return found if self.outer is None else found | self.outer.moving()
 
     def misses_by(self, container: Source) -> int:
-        """How often calls, of the frames around too, had another content of this container."""
-        name, found, history = repr(container), self.contents[repr(Content(container))], self.outer
+        """How often calls, of the frames around too, had another content of this container. Once one item of a list has
+        had another, all of its items count as such, and once two of them have, what was counted of one holds of all."""
+        name, history = repr(container), self.outer
+        own = repr(Content(container))
+        alike = [n for of, n in self.contents.items() if n and any_item(of) == any_item(own)]
+        found = sum(alike) if len(alike) > 1 else max(self.contents[own], bool(alike))
         while history is not None and name[:2] in ("L[", "C["):
             found = max(found, *(history.contents[f"content({root}{name[1:]})"] for root in "LC"))
             history = history.outer
@@ -187,6 +193,12 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
+
+
+@functools.lru_cache(4096)
+def any_item(name: str) -> str:
+    """The name of a place, whichever items of containers it leads through."""
+    return ITEM.sub("[]", name)
 
 
 # --- kinds of calls

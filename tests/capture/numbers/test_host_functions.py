@@ -21,6 +21,7 @@ OF_SIZES = {
     "bits": lambda n: (n & 3, n | 8, n ^ 5, n << 2, n >> 1, ~n, n.bit_length(), n.bit_count()),
     "compared": lambda n: (n > 4, n == 5, not n <= 4, (n - 5) * (n >= 5), bool(n - 5), sum([n > 3, n > 5]),
                            jnp.where(n < 5, 1.0, 2.0)),
+    "extremes": lambda n: (max(n, 5), min([7 - n, n, 2]), max(1, n) / min(n, 4), max(n / 2, 2.0, 1 / n)),
     "divmod": lambda n: (divmod(n, 3), divmod(100, n), -n // 3, -n % 3, abs(-n)),
     "text": lambda n: (f"{n:4d}", f"{n / 3:.2f}!", "%d of %s" % (n, "x"), "ab" * n,  # noqa: UP031
                        str(n), hex(n), f"n{n}".upper(),
@@ -164,3 +165,28 @@ def test_parts_of_texts_that_change():
 def test_truths_that_must_be_constants_are_decided_and_not_what_they_are_of(use):
     compiled_like_plain(lambda x: use(x, x.shape[0]), [(jnp.ones(n),) for n in (*SIZES, 9, 2)], 3)
     compiled_like_plain(use, [(jnp.ones(3), n) for n in (*SIZES, 9, 2)], 3)
+
+
+def test_the_greatest_of_several_numbers():
+    """Whichever it is: each order of them was an entry, and then a break."""
+    def program(x, a, b, c, rows):
+        best = -math.inf
+        for v in (a, b, c):
+            best = max(best, v)
+        return x * max(a, b, c) + max(map(len, rows)), best, min([c, a], default=1.0), math.copysign(1, max(a * 0, -0.0))
+
+    calls = [(jnp.ones(2), a, b, c, [[0] * n, [0] * k, [0] * (9 - n)]) for n, k, a, b, c in (
+        (3, 4, 1.0, 2.0, 3.0), (4, 3, 2.5, 1.0, -1.0), (5, 3, -1.0, -2.0, -3.0), (3, 8, 0.0, -0.0, math.inf),
+        (3, 4, 4.0, 7.0, 3.5), (2, 6, -4.0, 1.0, 3.5), (6, 2, 5.0, 1.5, 3.0), (7, 7, 1.0, 1.0, 2.0),
+        (8, 2, 1.0, 3.0, 2.0), (2, 2, 0.5, -3.0, 9.0))]
+    compiled_like_plain(program, calls, 3)
+
+
+@pytest.mark.parametrize("fn", [lambda n, f: max(n, f), lambda n, f: min(True, n), lambda n, f: max([f, n], key=abs)])
+def test_what_is_the_greatest_decides_its_kind(fn):
+    calls = [(jnp.ones(2), n, f) for n, f in ((1, 2.0), (3, 2.5), (2, 2.0), (0, -1.0), (-2, 2.0))]
+    dynacomp.reset()
+    made = dynacomp.jit(lambda x, n, f: (x + 1, fn(n, f)), backend="eager")
+    for x, n, f in calls:
+        found = made(x, n, f)[1]
+        assert found == fn(n, f) and type(found) is type(fn(n, f))

@@ -205,3 +205,21 @@ def test_content_that_changes_under_the_same_lengths_counts():
         given = X, ["a" * (i + k + 1) for k in range(2 + i % 2)]
         np.testing.assert_array_equal(made(*given), total(*given))
     assert dynacomp.stats()["frames_captured"] <= 9
+
+
+def test_where_one_item_of_a_list_is_longer_all_may_be():
+    """Each was missed by itself: an entry for every item."""
+    def program(rows, x):
+        return x * (len(rows[0]) + 2 * len(rows[1]) + 3 * len(rows[2]))
+
+    lengths = ((2, 3, 4), (3, 3, 4), (3, 5, 4), (3, 5, 6), (4, 4, 2))
+    assert captures_of(program, [([[0.0] * n for n in ns], X) for ns in lengths]) == [1, 1, 0, 0, 0]
+
+
+def test_a_list_beside_one_that_changes_stays_in_the_graph():
+    def program(rows, x):
+        for y in rows[1]:
+            x = x * y + len(rows[0])
+        return x
+
+    assert captures_of(program, [([[0.0] * n, [1.0, 2.0]], X) for n in range(2, 9)]) == [1, 1, 0, 0, 0, 0, 0]
