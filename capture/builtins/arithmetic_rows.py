@@ -19,6 +19,7 @@ from dynacomp.capture.calls.calls import BUILTINS, fold_call
 from dynacomp.capture.kinds.containers import contains, delitem, setitem
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.kinds.whole_loops import looped
+from dynacomp.capture.numbers import host_functions
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.values.callables import MethodV
@@ -134,4 +135,5 @@ def _prod(cap: Capture, xs: Value, /, *, start: Value = Const(1)) -> Value:
 
 @row(math.fsum)
 def _fsum(cap: Capture, xs: Value, /) -> Value:
-    return fold(cap, math.fsum, TupleV(list(iterate(cap, xs))))
+    items = list(iterate(cap, xs))
+    return host_functions.exact_sum(cap, items) or fold(cap, math.fsum, TupleV(items))

@@ -15,6 +15,7 @@ from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.kinds import given_items
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.kinds.keys import raised
+from dynacomp.capture.numbers import host_functions
 from dynacomp.capture.rows import alike_items, grown_lists, stored_rows
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import mutating
@@ -248,6 +249,10 @@ def sort_keys(cap: Capture, items: list[Value], key: Value | None) -> list[Value
 
 
 def sort_by(cap: Capture, items: list[Value], keys: list[Value], reverse: Any) -> list[Value]:
+    if type(reverse) is bool and all(map(operator.is_, items, keys)):
+        made = host_functions.in_order(cap, items, reverse)
+        if made is not None:
+            return made
     try:
         real: list[Any] = [as_python(k) for k in keys]
     except NotConstant:

@@ -25,6 +25,7 @@ from dynacomp.capture.numbers import dynamic_scalars, scalar_ranges, size_values
 from dynacomp.capture.numbers.dynamic_scalars import TEXTS
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.values.computed import ScalarV, SizeV
+from dynacomp.capture.values.constant import Const
 from dynacomp.capture.values.questions import is_plain_tuple, is_scalar, is_sequence, is_size
 from dynacomp.capture.values.value import Value, is_changing, now
 
@@ -35,7 +36,7 @@ INT64: Bounds = (-(1 << 62), 1 << 62)
 NATURAL: Bounds = (0, 1 << 62)
 CHANGING = (ScalarV, SizeV)
 OF_TEXTS = (str, repr, ascii, format)  # which take strings too
-MOST_ITEMS = 64  # of which `max` takes one in each call
+MOST_ITEMS, MOST_SORTED = 64, 16  # of which `max` takes one in each call; which `sorted` puts in order for each
 LONGEST = 1 << 16  # characters of a text that is repeated
 
 _MATH: dict[Any, tuple[Bounds, ...]] = {
@@ -128,13 +129,32 @@ def percent(cap: Capture, text: Value, values: Value) -> Value | None:
 
 
 def extreme(cap: Capture, pick: Any, items: Sequence[Value]) -> Value | None:
-    """`max(*items)` or `min(*items)` of ints, or of floats, of which some change: one entry serves whichever it is.
-    None of others, whose kind would depend on that, and where the values at hand are to decide."""
-    kinds = {type(now(v)) for v in items}
-    if cap.lessons.takes_sides or len(items) > MOST_ITEMS or kinds not in ({int}, {float}) or not any(
-            map(is_changing, items)):
+    """`max(*items)` or `min(*items)` of ints, of floats or of strings, of which some change: one entry serves whichever
+    it is. None of others, whose kind would depend on that, and where the values at hand are to decide."""
+    known = _are_alike(cap, items) and len(items) <= MOST_ITEMS
+    return _hosted(cap, pick, items, (ANY,) * len(items)) if known else None
+
+
+def in_order(cap: Capture, items: Sequence[Value], reverse: bool) -> list[Value] | None:
+    """`sorted(items)`, likewise."""
+    if not _are_alike(cap, items) or len(items) > MOST_SORTED:
         return None
-    return _hosted(cap, pick, items, (ANY,) * len(items))
+    found = [_hosted(cap, ranked, (Const(i), Const(reverse), *items), (ANY,) * (2 + len(items)))
+             for i in range(len(items))]
+    return None if None in found else found  # type: ignore[return-value]
+
+
+def exact_sum(cap: Capture, items: Sequence[Value]) -> Value | None:
+    """`math.fsum(items)` of floats of which some change."""
+    known = _are_alike(cap, items) and type(now(items[0])) is float and len(items) <= MOST_ITEMS
+    return _hosted(cap, fsum_of, items, ((-1e290, 1e290),) * len(items)) if known else None
+
+
+def _are_alike(cap: Capture, items: Sequence[Value]) -> bool:
+    """Whether these are values of one exact kind that Python puts in order, of which some change."""
+    kinds = {type(now(v)) for v in items}
+    known = len(kinds) == 1 and kinds <= {int, float, str} and any(map(is_changing, items))
+    return known and not cap.lessons.takes_sides
 
 
 def contained(cap: Capture, text: Value, part: Value) -> Value | None:
@@ -195,6 +215,14 @@ def as_scalar(cap: Capture, value: Value) -> Value:
 def _is_plain(value: Value) -> bool:
     """A number or string: exact, or NumPy's."""
     return type(now(value)) in dynamic_scalars.PLAIN or dynamic_scalars.is_numpy_number(now(value))
+
+
+def ranked(rank: int, reverse: bool, *items: Any) -> Any:
+    return sorted(items, reverse=reverse)[rank]
+
+
+def fsum_of(*items: float) -> float:
+    return math.fsum(items)
 
 
 def concat(*parts: str) -> str:

@@ -173,7 +173,8 @@ def test_the_greatest_of_several_numbers():
         best = -math.inf
         for v in (a, b, c):
             best = max(best, v)
-        return x * max(a, b, c) + max(map(len, rows)), best, min([c, a], default=1.0), math.copysign(1, max(a * 0, -0.0))
+        signs = math.copysign(1, max(a * 0, -0.0)), math.copysign(1, min(a * 0, -0.0))
+        return x * max(a, b, c) + max(map(len, rows)), best, min([c, a], default=1.0), signs
 
     calls = [(jnp.ones(2), a, b, c, [[0] * n, [0] * k, [0] * (9 - n)]) for n, k, a, b, c in (
         (3, 4, 1.0, 2.0, 3.0), (4, 3, 2.5, 1.0, -1.0), (5, 3, -1.0, -2.0, -3.0), (3, 8, 0.0, -0.0, math.inf),
@@ -190,3 +191,16 @@ def test_what_is_the_greatest_decides_its_kind(fn):
     for x, n, f in calls:
         found = made(x, n, f)[1]
         assert found == fn(n, f) and type(found) is type(fn(n, f))
+
+
+def test_sorted_numbers_and_texts():
+    """Every order of them was an entry: six, and then a break."""
+    def program(x, n, a, b):
+        low, middle, high = sorted([a, b, 1.0])
+        values = [n, 3, 7 - n]
+        values.sort(reverse=True)
+        return x * low + high, middle, values, sorted([f"{n}", "4", "k"]), math.fsum([a, b, 0.1]), x[:values[2]]
+
+    calls = [(jnp.ones(12), n, a, b) for n, a, b in (
+        (4, 0.0, 3.0), (5, 3.0, -0.0), (6, -0.0, 0.0), (1, 0.0, -0.0), (3, 5.0, 2.0), (2, math.inf, 1.0))]
+    compiled_like_plain(program, calls, 3)
