@@ -42,6 +42,7 @@ from dynacomp.capture.wrapping.builtin_subclasses import BASES, items_payload
 from dynacomp.capture.wrapping.class_attrs import name_in_errors, resolve
 from dynacomp.capture.wrapping.class_prototypes import refuse
 from dynacomp.capture.wrapping.constants import opened
+from dynacomp.capture.wrapping.immutability import TREEDEF, says_literals
 from dynacomp.capture.wrapping.keyed_tables import ChangingKey
 
 
@@ -91,10 +92,15 @@ def _constant_key(value: Value) -> Any:
 def _const_key(cap: Capture, value: Const) -> Any:
     if issubclass(type(peek(value)), weakref.ref):
         raise Break("hash", "a weak reference, whose hash and equality are those of its object")
+    if type(peek(value)) is TREEDEF and not says_literals(peek(value)):
+        raise Break("hash", "a tree structure, whose hash and equality are those of the objects that it keeps")
     return _constant_key(value)
 
 
 def _tuple_key(cap: Capture, value: TupleV) -> Any:
+    for item in value.items:
+        if is_const(item) and type(peek(item)) is TREEDEF:
+            hashable(cap, item)
     try:
         return _known_key(value)
     except NotConstant:

@@ -66,3 +66,15 @@ def test_a_structure_that_leaves_keeps_the_objects_of_the_call(capsys):
     for n in range(4):
         held, x = compiled(jnp.arange(3.0) + n, Axis())
         assert held == [True] * 5 + [False] and (x == 2 * (jnp.arange(3.0) + n)).all()
+
+
+def as_a_key(x, given, numbers):
+    leaves, structure = jax.tree.flatten(Named(x + 1, given))
+    number = numbers.setdefault((structure, 0), len(numbers))
+    return number, structure in {jax.tree.structure(Named(x, given)): 1}, hash(structure) == hash(structure), leaves[0]
+
+
+def test_a_structure_that_keeps_objects_is_a_key_in_python():
+    compiled, one, two, numbers = dynacomp.jit(as_a_key), Axis(), Axis(), {}
+    found = [compiled(jnp.arange(3.0), axis, numbers)[:3] for axis in (one, two, one, two, Axis(), one)]
+    assert found == [(n, True, True) for n in (0, 1, 0, 1, 2, 0)]
