@@ -10,7 +10,7 @@ capture, what the entry is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
 
@@ -48,6 +48,8 @@ class Info:
     steps: int = 0  # instructions that the capture has run
     conditional: tuple[bool, ...] = ()  # by guard: whether it asks what a condition on changing numbers comes to
     owned: tuple[type, ...] = ()  # classes that the capture has made, of which its guards speak
+    counted: tuple[str, ...] = ()  # the places of numbers that the call changes there
+    numbers: dict[str, int] = field(default_factory=dict)  # ints that change from call to call, and what they were
     hashes: tuple[bool, ...] = (False, False)  # whether it may rest on hashes of texts, or by address
 
 
@@ -103,7 +105,8 @@ def info_of(captured: Captured, writer: StepWriter) -> Info:
                 arguments=tuple(map(argument_of, writer.origin)), contents=tuple(map(content_of, writer.origin)),
                 sized=tuple(map(array_of, writer.origin)), resumes=living(captured.recipe.resumes),
                 steps=cap.progress.steps, conditional=tuple(map(is_condition, writer.origin)),
-                owned=tuple(cap.known.folded.values()),
+                owned=tuple(cap.known.folded.values()), counted=tuple(cap.lessons.counted),
+                numbers={repr(place): n for place, n in cap.numbers.changing.items() if type(n) is int},
                 hashes=tuple(now > before for now, before in zip(HASHED, cap.progress.hashes)))
 
 

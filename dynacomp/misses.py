@@ -44,6 +44,7 @@ from dynacomp.driver.history import (
     history_of,
     is_lasting,
     kind_of_call,
+    note_content,
     note_lengths,
     policy_of,
     remember,
@@ -194,9 +195,9 @@ def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], his
             _native.rest(code, RESTLESS)
         return eager(root, "restless", "")
     seen = history.seen(kind_of_call(fn, args))
-    argument, container = failed_part(fn, code, args, had_lengths(seen, code, args))
+    argument, container, said = failed_part(fn, code, args, had_lengths(seen, code, args))
     history.missed.update(filter(None, [argument]))
-    history.contents.update(filter(None, [container]))
+    note_content(history, container, said)
     note_lengths(history, seen, code, args, argument)
     history.split |= split_by_condition(fn, code, args)
     history.data |= bool(container) or isinstance(argument, Local) and type(args[argument.index]) in (str, bytes)
@@ -317,7 +318,7 @@ def note(info: Info, code: CodeType, history: History, seen: Seen, counter: str 
         counters.count("recompiles")
     history.captures += 1
     history.served.append(_native.hits(code))
-    remember(seen, info)
+    remember(history, seen, info)
     if info.graph is not None:
         counters.count("graphs")
         counters.count("operations", by=info.operations)
@@ -388,15 +389,16 @@ def failed_guard(fn: Any, code: CodeType, args: tuple[Any, ...]) -> str:
     return found
 
 
-def failed_part(fn: Any, code: CodeType, args: tuple[Any, ...], had: set[Source]) -> tuple[Source | None, str]:
-    """The argument whose content fails a guard of the entry that served last, the sizes of its arrays apart, and the
-    container that has another content. had: arguments as long as in an earlier call: what keeps the entry of that call
-    from serving this one is what counts."""
+def failed_part(fn: Any, code: CodeType, args: tuple[Any, ...], had: set[Source]) -> tuple[Source | None, str, str]:
+    """The argument whose content fails a guard of the entry that served last, the sizes of its arrays apart, the
+    container that has another content, and that guard in words. had: arguments as long as in an earlier call: what
+    keeps the entry of that call from serving this one is what counts."""
     steps = [(entry.info, entry.guards.check(fn, args)) for entry in _native.entries(code)]
     failures = [(info, step) for info, step in steps if info is not None and step >= 0]
-    nearest = [(info, step) for info, step in failures
-               if info.sized[step] or info.arguments[step] not in {None, *had}]
-    return next(((info.arguments[step], info.contents[step]) for info, step in nearest or failures), (None, ""))
+    nearest = [(info, step) for info, step in failures if info.sized[step] or (
+        info.contents[step] if info.arguments[step] is None else info.arguments[step] not in had)]
+    return next(((info.arguments[step], info.contents[step], info.origin[step]) for info, step in nearest or failures),
+                (None, "", ""))
 
 
 def split_by_condition(fn: Any, code: CodeType, args: tuple[Any, ...]) -> bool:

@@ -68,7 +68,7 @@ TWIN_METHODS = {"any": jnp.any, "all": jnp.all, "argmax": jnp.argmax, "argmin": 
                 "__getitem__": operator.getitem}
 NAMED = {"axis", "dtype"}  # arguments of functions
 WIDE = (float, np.float64, "float64")  # to which NumPy converts without a warning
-FLOAT = {operator.add, operator.sub, operator.mul, operator.iadd, operator.isub, operator.imul}
+CLOSED = {operator.add, operator.sub, operator.mul, operator.iadd, operator.isub, operator.imul}
 
 
 def made(cap: Capture, fn: Callable[..., Any], *args: Value) -> LaterV | None:
@@ -171,12 +171,12 @@ def call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value]) -> 
 
 
 def arithmetic(cap: Capture, op: Any, a: Value, b: Value) -> LaterV | None:
-    """`a op b` of Python's numbers, one of them a float: the result is one, whatever they are. Sizes change with the
-    call; one that may be 0 divides nothing here."""
+    """`a op b` of Python's numbers: the result is of one type, whatever they are, and an int as large as it has to be.
+    Sizes change with the call; one that may be 0 divides nothing here."""
     kinds = type_of(a), type_of(b)
     divided = op in (operator.truediv, operator.itruediv) and (
         is_const(b) and bool(b.value) or is_size(b) and size_values.is_positive(size_values.expr_of(b)))
-    if not (op in FLOAT or divided) or float not in kinds or not all(k in (int, float, bool) for k in kinds):
+    if not (op in CLOSED or divided) or not all(k in (int, float, bool) for k in kinds):
         return None
     return made(cap, op, a, b)
 

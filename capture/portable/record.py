@@ -46,7 +46,8 @@ ORDER = "the order of sets"
 VALUES = (*LOADS, "local", "closure", "cell", "global", "slot", "dict", "item", "get")  # that fill a register
 SIZES = ("dim", "int_size")
 TABLES = ("type_unchanged", "names_unchanged")
-INFO = ("guards", "origin", "shapes", "operations", "scalars", "contents", "steps", "conditional", "arguments", "sized")
+INFO = ("guards", "origin", "shapes", "operations", "scalars", "contents", "steps", "conditional", "arguments", "sized",
+        "counted", "numbers")
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@
                     its frame
     unnoticed       Locals that nothing reads any more at a graph break: whether they must live on
     unchanged       What a call leaves as it was, though the program stored into it
+    counted_numbers  Numbers that a call changes where it finds them are inputs from the first call on
     unknown_traces  What a frame asks about the trace that runs it, where JAX's transformations run
                     its caller
     tracebacks      Tracebacks of exceptions that were raised and caught inside captured code

@@ -14,6 +14,7 @@ from typing import Any
 
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.of_class import of_class
+from dynacomp.capture.reconstruct import counted_numbers
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import settle
 from dynacomp.capture.values import sources as S
@@ -31,6 +32,7 @@ from dynacomp.capture.wrapping.partial_tables import Entries
 def effects(cap: Capture) -> list[Value]:
     """The changed Values that differ now from what they were when the call began."""
     changed = settle(cap)
+    counted_numbers.note(cap, changed)
     if cap.effects.calls or cap.dropping.pending:  # what runs then may change them as well
         return changed
     return [v for v in changed if not _as_it_was(cap, v)]

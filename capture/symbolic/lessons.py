@@ -95,6 +95,7 @@ class Lessons:
     opens_trees: bool = False  # what called objects keep beside their leaves is captured: a size came there
     shut: set[Any] = field(default_factory=set)  # but for those at these places
     mapped: dict[int, bool] = field(default_factory=dict)  # code of generators: whether loops go through them as `map`
+    counted: set[str] = field(default_factory=set)  # numbers that the call changes where it found them
     memos: set[Any] = field(default_factory=set)  # dicts of libraries' contexts that a call after a guard has added to
     each_checked: bool = False  # a metaclass's check of an instance changes something, see `class_checks`
 

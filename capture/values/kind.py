@@ -92,6 +92,7 @@ class Kind:
     binds: Callable[[V], Iterable[V]] | None = None  # what a method or partial keeps for its function
     found: Callable[[Cap, Any, V], None] | None = None  # the existing object that it stands for has been met
     changing: Callable[[V], None] | None = None  # it is going to be changed in place
+    stored: Callable[[V], Iterable[tuple[str, Any]]] | None = None  # what it holds now, by the names of the places
     changed: Callable[[V], Iterable[V]] | None = None  # those of it whose real objects must be brought up to date
     content: Callable[[V], Any] | None = None  # what it holds, by identity, to compare; None: that is not looked into
     parts: Callable[[V], tuple[Any, list[Any]]] | None = None  # a shape that can be compared, and the Values in it

@@ -118,7 +118,8 @@ def _number(cap: Capture, obj: Any, source: S.Source) -> Value:
     """An int, float, complex, string, bytes or NumPy scalar: a constant until it is seen to change."""
     if isinstance(source, S.Count) and source in cap.sizes.dims.values():
         return size_values.of_int(cap, source, obj)
-    if not is_big(obj) and not is_fixed(cap, source) and cap.root.policy.scalar(source, obj):
+    if not is_big(obj) and not is_fixed(cap, source) and (
+            cap.root.policy.scalar(source, obj) or bool(cap.lessons.counted) and repr(source) in cap.lessons.counted):
         if type(obj) is int and source in cap.lessons.sized and obj:
             return size_values.of_int(cap, source, obj)
         if type(obj) in (*TEXTS, complex) or isinstance(obj, np.generic):

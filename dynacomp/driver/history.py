@@ -40,6 +40,7 @@ from dynacomp.capture.bytecode.segments import generator_of
 from dynacomp.capture.control_flow.python_loops import Rounds
 from dynacomp.capture.graph.avals import ARRAY_TYPE
 from dynacomp.capture.kinds.keys import Identity
+from dynacomp.capture.reconstruct.counted_numbers import Counted
 from dynacomp.capture.symbolic.lessons import Data, Frozen, Policy
 from dynacomp.capture.values.sources import At, Closure, Count, Dim, Host, Local, SizeOf, Source, passed
 from dynacomp.capture.wrapping.changing_contents import Content, Part
@@ -50,6 +51,7 @@ MAX_SIZES = 2  # sizes that must be constants for a call in the program: with a 
 MAX_MISSES = 3  # so many misses because of what a container holds, and Python runs the loops over it
 MAX_FRESH = 2  # the same after a graph break, over a container that Python has just made
 MAX_VALUES = 4  # a Python number that must be a constant and had more values than this breaks the graph
+AXES = 3  # on so many the first axes the size of an array may follow a number
 MAX_KINDS = 32  # kinds of calls of one code object that are remembered
 DEPTH, WIDTH = 6, 64  # how deep and how far into a container is looked for the kind of a call
 NOTES = (int, float, complex, bool, str, bytes, type(None))
@@ -65,6 +67,7 @@ class Seen:
     sizes: dict[tuple[str, int], set[int]] = field(default_factory=dict)
     scalars: dict[str, set[Any]] = field(default_factory=dict)
     varied: set[str] = field(default_factory=set)  # those of the numbers that had another value once
+    numbers: dict[str, int] = field(default_factory=dict)  # ints that are inputs, as the last capture found them
     lengths: dict[str, set[int]] = field(default_factory=dict)  # of the containers that the code was given
 
 
@@ -87,8 +90,11 @@ class History:
         self.failure = ("", "")  # why the last one made none
         self.missed: Counter[Source] = Counter()  # arguments by whose content an entry was not that of a call
         self.contents: Counter[str] = Counter()  # containers by whose; resume functions have their original's
+        self.expected: set[str] = set()  # which contents they had not, in words; shared in the same way
         self.restless: set[str] = set()  # containers that Python reads because of that; shared in the same way
+        self.counted: set[str] = set()  # numbers that calls change where they find them; shared in the same way
         self.outer: History | None = None  # of the frame that this code goes on with, or that defines its function
+        self.resumes: list[weakref.ref[History]] = []  # of what goes on with this code behind its breaks
         self.resumed = False  # whether the code goes on after a graph break: what it is given Python has just made
         self.split = False  # whether a condition on changing numbers kept an entry from serving a call
         self.data = False  # whether calls have had other texts or contents of containers
@@ -106,21 +112,28 @@ class History:
         return found
 
     def inherited(self, kind: str, place: str, axis: int | None = None) -> set[Any]:
-        """What the frames around had under this name in their last call, `kind` "sizes" or "scalars": the nearest one
-        that had something. Cells are arguments of one frame and closures of another."""
-        outer = self.outer
-        if outer is None or place[:2] not in ("L[", "C["):
+        """What the frames around, and what goes on with them, had under this name in their last call, `kind` "sizes" or
+        "scalars": the nearest that had something. Cells are arguments of one frame and closures of another."""
+        if self.outer is None or place[:2] not in ("L[", "C["):
             return set()
-        seen: dict[Any, set[Any]] = vars(next(reversed(outer.kinds.values()), Seen()))[kind]
-        for name in ("L" + place[1:], "C" + place[1:]):
-            if (found := seen.get(name if axis is None else (name, axis))) is not None:
-                return found
-        return outer.inherited(kind, place, axis)
+        names = [name if axis is None else (name, axis) for name in ("L" + place[1:], "C" + place[1:])]
+        found: set[Any] = set()
+        for seen in self.outer.last():
+            found.update(*filter(None, map(vars(seen)[kind].get, names)))
+        return found or self.outer.inherited(kind, place, axis)
+
+    def last(self) -> Iterator[Seen]:
+        """What the last calls had, of this frame and of what goes on with it."""
+        for history in (self, *(r() for r in self.resumes)):
+            yield Seen() if history is None else next(reversed(history.kinds.values()), Seen())
 
     def moving(self) -> set[tuple[int, int]]:
-        """The sizes, with their axes, of arrays that the frames around had with others, too, in calls like the last."""
-        seen = next(reversed(self.outer.kinds.values()), Seen()) if self.outer is not None else Seen()
-        found = {(axis, n) for (_, axis), sizes in seen.sizes.items() if len(sizes) > 1 for n in sizes}
+        """The sizes, with their axes, of arrays that the frames around, and what goes on with them, had with others,
+        too, in calls like the last; and the numbers that changed there, as sizes."""
+        found: set[tuple[int, int]] = set()
+        for seen in () if self.outer is None else self.outer.last():
+            found |= {(axis, n) for (_, axis), sizes in seen.sizes.items() if len(sizes) > 1 for n in sizes}
+            found |= {(axis, n) for name, n in seen.numbers.items() if name in seen.varied for axis in range(AXES)}
         return found if self.outer is None else found | self.outer.moving()
 
     def misses_by(self, container: Source) -> int:
@@ -155,6 +168,8 @@ def history_of(code: CodeType, options: Options, traced: bool) -> History:
             found.resumed = True
             found.outer = original = history_of(original_of(code), options, traced)
             found.contents, found.restless = original.contents, original.restless
+            found.counted, found.expected = original.counted, original.expected
+            original.resumes = [*(r for r in original.resumes if r() is not None), weakref.ref(found)]
         elif (around := _around(code)) is not None:
             found.outer = outer = history_of(around, options, traced)
             if code.co_name in COMPREHENSIONS:  # Python runs the frame that it is a part of
@@ -287,7 +302,8 @@ def size_rule(history: History, seen: Seen, options: Options,
             return marks[axis]
         had = seen.sizes.get((repr(source), axis)) or history.inherited("sizes", repr(source), axis)
         return type(source) is Host or is_under_a_size(source) or options.dynamic is True or bool(had - {size}) or (
-            history.resumed and not had and source.is_argument and (axis, size) in history.moving()) or bool(
+            history.resumed and not had and (source.is_argument or is_fresh(source)) and (
+                axis, size) in history.moving()) or bool(
             had or history.outer) and (axis, size) in follows and (source.is_argument or is_fresh(source))
     return is_dynamic
 
@@ -328,7 +344,7 @@ def scalar_rule(history: History, seen: Seen, options: Options, resumed: bool,
         name = repr(source)
         if (seen.scalars.get(name) or history.inherited("scalars", name)) - {value}:
             seen.varied.add(name)  # whatever value comes next
-        return name in seen.varied
+        return name in seen.varied or name in history.counted
     return is_dynamic_scalar
 
 
@@ -363,6 +379,7 @@ def _rounds_change(history: History, seen: Seen, options: Options, rounds: Round
 
 # What may change too often, a number aside → whether it did.
 OFTEN: dict[type, Callable[[History, Seen, Options, Any], bool]] = {
+    Counted: lambda history, seen, options, source: options.dynamic is not False,
     Rounds: _rounds_change, Content: _content_changes,
     Identity: lambda history, seen, options, source: history.died >= MAX_MISSES,
     Part: lambda history, seen, options, source: options.dynamic is not False and history.misses_by(source.base) > 0,
@@ -378,6 +395,14 @@ def is_lasting(history: History, seen: Seen, info: Any) -> bool:
     guards would hold of this call alone."""
     return not any(type(mark) is Mark and (seen.scalars.get(name) or history.inherited("scalars", name)) - {mark}
                    for name, mark in info.scalars.items())
+
+
+def note_content(history: History, container: str, said: str) -> None:
+    """Notes that a call had another content of a container than an entry expects; once, however many of the functions
+    that the frame goes on with expect it: parameters that come back sorted are one change to all of them."""
+    if container and said not in history.expected:
+        history.expected.add(said)
+        history.contents[container] += 1
 
 
 def note_lengths(history: History, seen: Seen, code: CodeType, args: tuple[Any, ...],
@@ -420,8 +445,10 @@ def _is_restless(history: History, container: Source, misses: int, most: int) ->
     return found
 
 
-def remember(seen: Seen, info: Any) -> None:
+def remember(history: History, seen: Seen, info: Any) -> None:
     """Notes what a capture saw, for the next one. info: the `Info` of its entry."""
+    history.counted.update(info.counted)
+    seen.numbers.update(info.numbers)
     for place, size in info.shapes.items():
         seen.sizes.setdefault(place, set()).add(size)
     for name, value in info.scalars.items():

@@ -62,11 +62,12 @@ def test_what_needs_the_number_breaks(fn):
     assert breaks_of(fn, argument)
 
 
-def test_ints_that_could_overflow_break():
+def test_ints_that_could_overflow_are_pythons_own():
     def added(n):
         return n.item() + 1
 
-    assert breaks_of(added, lambda: (jnp.array(2**31 - 1),))
+    assert not breaks_of(added, lambda: (jnp.array(2**31 - 1),))
+    assert breaks_of(lambda n: jnp.ones(2) * added(n), lambda: (jnp.array(2**31 - 2),))
 
 
 TENTH = jnp.array([0.1, 2.0, 0.7])

@@ -167,3 +167,38 @@ def test_sizes_that_may_be_0_divide_as_in_python():
     for n in (5, 6, 4, 3, 4, 2, 5):
         assert compiled(X[:n]) == by_what_may_be_none(X[:n])
     assert not dynacomp.stats()["frames_eager"]
+
+
+def scored(predicted, labels):
+    correct = total = 0
+    for i in range(4):
+        correct += int((predicted[i] == labels[i]).sum())
+        total += labels.shape[1]
+    return correct / total, correct, f"{correct} of {total}", 2 ** 31 - correct, correct * correct * 2 ** 40
+
+
+def test_ints_of_arrays_that_are_added_up():
+    """More than an array holds, for all that the Graph knows."""
+    dynacomp.reset()
+    compiled = dynacomp.jit(scored, backend="eager")
+    for n in (5, 7, 6, 9, 8):
+        given = jnp.arange(4 * n).reshape(4, n) % 3, jnp.ones((4, n), jnp.int32)
+        assert repr(compiled(*given)) == repr(scored(*given))
+    assert dynacomp.stats()["frames_captured"] == 2 and not dynacomp.stats()["breaks"]
+
+
+def test_what_is_counted_over_batches_that_python_goes_through():
+    def accuracy(batches):
+        correct = total = 0
+        for x in batches:
+            correct += int((x > 0).sum())
+            total += len(x)
+            print(end="")
+        return correct, total
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(accuracy, backend="eager")
+    for sizes in ([3, 3, 2], [4, 4, 1], [5, 5, 3], [4, 3], [3, 3, 3]):
+        batches = [jnp.arange(float(n)) for n in sizes]
+        assert compiled(batches) == accuracy(batches)
+    assert set(dynacomp.stats()["breaks"]) <= {"effect", "loop_length", "contents"}

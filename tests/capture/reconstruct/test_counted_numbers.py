@@ -1,0 +1,105 @@
+"""What a call counts is an input from the first call on: one capture however many calls follow, as in plain Python."""
+
+import jax.numpy as jnp
+import pytest
+
+import dynacomp
+
+X = jnp.arange(3.0)
+
+
+class Counter:
+    __slots__ = ("__dict__", "seen")
+
+    def __init__(self):
+        self.steps, self.seen, self.rate, self.table, self.slots = 0, 3, 1.0, {"n": 0, "kept": 7}, [0, 5]
+
+
+def attributes(c, x):
+    c.steps += 1
+    c.rate *= 0.5
+    return x * c.steps + c.rate
+
+
+def slot(c, x):
+    c.seen += 2
+    return x * c.seen
+
+
+def entry(c, x):
+    c.table["n"] += x.shape[0]
+    return x * c.table["n"] + c.table["kept"]
+
+
+def item(c, x):
+    c.slots[0] += 1
+    return x + c.slots[0] * c.slots[1]
+
+
+def branches(c, x):
+    c.steps += 1
+    return x * 2 if c.steps > 0 else x
+
+
+def put_back(c, x):
+    c.seen += 1
+    found = x * c.seen
+    c.seen -= 1
+    return found
+
+
+@pytest.mark.parametrize("fn", [attributes, slot, entry, item, branches, put_back], ids=lambda fn: fn.__name__)
+def test_one_capture(fn):
+    ours, plain = Counter(), Counter()
+    compiled = dynacomp.jit(fn, backend="eager")
+    dynacomp.reset()
+    for _ in range(5):
+        assert (compiled(ours, X) == fn(plain, X)).all()
+        assert vars(ours) == vars(plain) and ours.seen == plain.seen
+    assert dynacomp.stats()["frames_captured"] == 1 and not dynacomp.stats()["breaks"]
+
+
+TOTAL = 0
+
+
+def test_globals_and_cells():
+    count = 0
+
+    def counted(x):
+        global TOTAL
+        nonlocal count
+        TOTAL += 1
+        count += 2
+        return x * count + TOTAL
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(counted, backend="eager")
+    first = TOTAL
+    assert [float(compiled(X)[1]) - first for _ in range(4)] == [2 * n + n for n in (1, 2, 3, 4)]
+    assert (TOTAL - first, count) == (4, 8) and dynacomp.stats()["frames_captured"] == 1
+
+
+def test_what_has_to_be_a_constant_is_one():
+    """The number of a name, an axis: as where it was seen to change."""
+    class Names:
+        made = 0
+
+    def named(x, names, table):
+        names.made += 1
+        return x * table[f"layer{names.made % 2}"], jnp.flip(x, axis=names.made % 2)
+
+    dynacomp.reset()
+    compiled, x = dynacomp.jit(named, backend="eager"), jnp.ones((2, 3))
+    ours, plain, table = Names(), Names(), {"layer0": 2.0, "layer1": 3.0}
+    for _ in range(8):
+        assert all((a == b).all() for a, b in zip(compiled(x, ours, table), named(x, plain, table)))
+        assert ours.made == plain.made
+    assert not dynacomp.stats()["frames_eager"]
+
+
+def test_who_wants_constants_has_them():
+    dynacomp.reset()
+    compiled, ours = dynacomp.jit(branches, backend="eager", dynamic=False), Counter()
+    for _ in range(3):
+        compiled(ours, X)
+    assert dynacomp.stats()["frames_captured"] == 3
