@@ -9,7 +9,8 @@ once. They take a third less where XLA optimises little and writes kernels in it
 those among them that ask how far ours is from what XLA makes for users.
 
 `@pytest.mark.sampled(n)` is for large grids of like cases: one of n is a test like others (DYNACOMP_TEST_SEED says
-which ones), the rest are slow tests. `by` names the parameter whose cases stay together.
+which ones), the rest are slow tests. `by` names the parameter whose cases stay together. DYNACOMP_TEST_SHARE=n does
+the same to all tests of the rooms in `OF_JAX`, whose answers do not depend on the interpreter.
 """
 
 import atexit
@@ -108,6 +109,8 @@ MEDIUM = ("benchmarks", "capture/base/test_interrupts.py", "capture/base/test_re
           "lowering/primitives/test_placing.py", "lowering/primitives/test_translate.py", "strict")
 BARELY_OPTIMISED = ("capture", "changing", "codegen", "corpus", "dynacomp", "frameworks", "lowering", "settling")
 EXACT = ("codegen/conformance", "codegen/cpp/test_accuracy.py")
+OF_JAX = ("arithmetic", "bodies", "graph", "numbers", "rows", "tracing", "wrapping")
+OF_JAX_PATHS = tuple(str(ROOT / "tests" / "capture" / name) for name in OF_JAX)
 MEDIUM_PATHS = tuple(str(ROOT / "tests" / name) for name in MEDIUM)
 BARELY_PATHS = tuple(str(ROOT / "tests" / name) for name in BARELY_OPTIMISED)
 EXACT_PATHS = tuple(str(ROOT / "tests" / name) for name in EXACT)
@@ -123,6 +126,8 @@ def pytest_collection_modifyitems(items):
         assert " at 0x" not in item.name, f"{item.nodeid}: an address in a name differs between the workers of a run"
         if is_medium(item.path):
             item.add_marker(pytest.mark.medium)
+        if str(item.path).startswith(OF_JAX_PATHS) and (zlib.crc32(item.nodeid.encode()) + SEED) % SHARE:
+            item.add_marker(pytest.mark.slow)
         for marker in item.iter_markers("sampled"):
             if not is_in_sample(item.callspec, *marker.args, **marker.kwargs):
                 item.add_marker(pytest.mark.slow)
@@ -145,6 +150,7 @@ def pytest_unconfigure(config):
 
 
 SEED = int(os.environ.get("DYNACOMP_TEST_SEED", "0"))
+SHARE = int(os.environ.get("DYNACOMP_TEST_SHARE", "1"))
 
 
 def is_in_sample(case, one_of: int, by: str = "") -> bool:

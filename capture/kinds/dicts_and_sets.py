@@ -11,6 +11,7 @@ import operator
 import types
 from typing import Any
 
+from dynacomp.capture._native import iterated
 from dynacomp.capture.arithmetic.operators import equal, truth
 from dynacomp.capture.kinds import given_items
 from dynacomp.capture.kinds.changing_keys import copied, merged, placed, put
@@ -44,12 +45,16 @@ def getitem(cap: Capture, table: DictV, key: Value) -> Value:
 def _merge(cap: Capture, a: DictV, b: Value) -> Any:
     if not is_dict(b):
         return NotImplemented
-    return DictV(merged(cap, a.items, b.items), _copied(a), factory=a.factory)
+    left, right = _behind(a), _behind(b)
+    cls, factory = right if left[0] is dict and right[0].__ror__ is not dict.__ror__ else left
+    return DictV(merged(cap, a.items, b.items), cls, factory=factory)
 
 
-def _copied(table: DictV) -> type:
-    """The class of a copy."""
-    return dict if table.cls is types.MappingProxyType else table.cls
+def _behind(table: DictV) -> tuple[Any, Any]:
+    """The class and the factory of a copy: a mappingproxy's are those of the dict that it shows."""
+    if table.cls is not types.MappingProxyType:
+        return table.cls, table.factory
+    return _behind(table.shows) if table.shows is not None else (type(iterated(table.real)), None)
 
 
 def _merge_in_place(cap: Capture, a: DictV, b: Value) -> Any:
@@ -192,7 +197,8 @@ def _update(cap: Capture, v: DictV, *sources: Value, **kwargs: Value) -> None:
 
 
 def _dict_copy(cap: Capture, v: DictV) -> Value:
-    return DictV(copied(v.items), _copied(v), factory=v.factory)
+    cls, factory = _behind(v)
+    return DictV(copied(v.items), cls, factory=factory)
 
 
 def _move_to_end(cap: Capture, v: DictV, key: Value, last: Value = Const(True)) -> None:

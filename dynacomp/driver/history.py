@@ -112,14 +112,16 @@ class History:
         return found
 
     def inherited(self, kind: str, place: str, axis: int | None = None) -> set[Any]:
-        """What the frames around, and what goes on with them, had under this name in their last call, `kind` "sizes" or
-        "scalars": the nearest that had something. Cells are arguments of one frame and closures of another."""
+        """What the frames around had under this name in their last call, `kind` "sizes" or "scalars": the nearest that
+        had something. Of what goes on with them behind other breaks just what changed there: a local may be another
+        array at each. Cells are arguments of one frame and closures of another."""
         if self.outer is None or place[:2] not in ("L[", "C["):
             return set()
         names = [name if axis is None else (name, axis) for name in ("L" + place[1:], "C" + place[1:])]
         found: set[Any] = set()
-        for seen in self.outer.last():
-            found.update(*filter(None, map(vars(seen)[kind].get, names)))
+        for n, seen in enumerate(self.outer.last()):
+            had = [vars(seen)[kind].get(name, ()) for name in names]
+            found.update(*(values for values in had if n == 0 or len(values) > 1))
         return found or self.outer.inherited(kind, place, axis)
 
     def last(self) -> Iterator[Seen]:

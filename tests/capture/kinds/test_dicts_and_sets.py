@@ -1,10 +1,12 @@
 """`kinds.dicts_and_sets`: views that the captured code makes of its dicts."""
 
+import collections
 import inspect
 import types
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import dynacomp
 
@@ -58,3 +60,14 @@ def test_signatures_that_the_program_asks_for():
         np.testing.assert_allclose(made(X, layer)[0], X * 2)
         assert made(X, layer)[1] == ["x", "scale", "mode"]
     assert dynacomp.stats()["graphs"] >= 1
+
+
+@pytest.mark.parametrize("shown", [dict(b=1, a=2), collections.OrderedDict(b=1, a=2),
+                                   collections.defaultdict(int, b=1)], ids=lambda d: type(d).__name__)
+def test_copies_of_a_mappingproxy_are_of_the_class_that_it_shows(shown):
+    def f(x, table):
+        m = types.MappingProxyType(table)
+        return x + 1, m.copy(), m | {"z": 1}, {"y": 2} | m, {"y": 2} | table
+
+    for _ in range(2):
+        assert repr(dynacomp.jit(f, backend="eager")(jnp.ones(2), shown)) == repr(f(jnp.ones(2), shown))

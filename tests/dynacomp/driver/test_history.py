@@ -278,3 +278,16 @@ def test_a_list_that_an_object_keeps_and_each_call_fills():
     for rows in (4, 5, 6, 3, 8, 2, 9, 4, 5, 7, 7, 8):
         assert compiled(jnp.ones(rows), ours)[1] == measured(jnp.ones(rows), plain)[1]
     assert dynacomp.stats()["frames_captured"] == 3 and not dynacomp.stats()["frames_eager"]
+
+
+def test_what_changes_behind_one_break_changes_behind_the_others():
+    """A size that each of them has by itself may be another array's: a local of the same name."""
+    original, one, other = History(), History(), History()
+    one.outer = other.outer = original
+    original.resumes = [weakref.ref(one), weakref.ref(other)]
+    one.seen(0).sizes["L['h']", 1] = {6}
+    assert not other.inherited("sizes", "L['h']", 1) and not other.moving()
+    one.seen(0).sizes["L['h']", 1].add(5)
+    assert other.inherited("sizes", "L['h']", 1) == {5, 6} and other.moving() == {(1, 5), (1, 6)}
+    original.seen(0).sizes["C['h']", 0] = {4}
+    assert other.inherited("sizes", "L['h']", 0) == {4}

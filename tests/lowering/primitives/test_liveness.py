@@ -34,6 +34,7 @@ def test_tangents_without_values():
         return x[:2] * total, count
 
     xs = jnp.linspace(-1, 1, 12).reshape(4, 3)
+    dynacomp.reset()
     compiled = dynacomp.jit(fn, options={"verify": False})
     transforms = (lambda f: jax.vmap(jax.jacfwd(lambda x: f(x)[0])),
                   lambda f: jax.jacfwd(jax.vmap(lambda x: f(x)[0])))
