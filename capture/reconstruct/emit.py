@@ -38,7 +38,7 @@ from dynacomp.capture.values.frames import NullV, TracebackV
 from dynacomp.capture.values.grown_items import Run, holds_given, is_run, kinds_of, parts_of
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import CellV
-from dynacomp.capture.values.questions import is_dict, is_lazy, is_made_array, is_value
+from dynacomp.capture.values.questions import is_dict, is_lazy, is_made_array, is_scalar, is_value
 from dynacomp.capture.values.standing import HashedV, IdV, bare
 from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping import ndarrays
@@ -326,6 +326,12 @@ def load_parts(e: Emitter, parts: list[Any]) -> None:
         e.tuple, [part]) for part in parts))
 
 
+def own_stacks(cap: Capture, run: Run) -> list[Any]:
+    """The stacks of a run for who makes its items: where these are arrays that the call was given, the objects
+    themselves."""
+    return [stack if is_scalar(stack) else cap.numbers.originals.get(stack.node, stack) for stack in run.stacks]
+
+
 def _run(e: Emitter, run: Run) -> None:
     if holds_given(run):
         leaving_apart(e.cap)
@@ -333,7 +339,7 @@ def _run(e: Emitter, run: Run) -> None:
     specs = tuple(shape.spec(fixed) for shape in run.shapes)
     length = size_values.of_expr(e.cap, run.length)
     e.call(runtime.run_items, lambda: e.load(length), lambda: e.const(specs), lambda: e.const(kinds_of(run)),
-           lambda: e.tuple(run.stacks), lambda: e.tuple(fixed))
+           lambda: e.tuple(own_stacks(e.cap, run)), lambda: e.tuple(fixed))
 
 
 def _dict(e: Emitter, v: DictV) -> None:

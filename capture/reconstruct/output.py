@@ -33,7 +33,16 @@ from dynacomp.capture.numbers.graph_inputs import add_input
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.reconstruct.array_identity import candidates, chosen, first
 from dynacomp.capture.reconstruct.checks import Checks
-from dynacomp.capture.reconstruct.emit import INPUTS, OUTPUTS, Emitter, load_elements, load_keys, load_parts, load_table
+from dynacomp.capture.reconstruct.emit import (
+    INPUTS,
+    OUTPUTS,
+    Emitter,
+    load_elements,
+    load_keys,
+    load_parts,
+    load_table,
+    own_stacks,
+)
 from dynacomp.capture.reconstruct.emit_sources import load_globals, load_source
 from dynacomp.capture.reconstruct.unchanged import changed_entries, effects, unmoved
 from dynacomp.capture.symbolic.effects import Effect, Effects, Globals, Made, Phase, Real
@@ -232,7 +241,7 @@ def _part_template(cap: Capture, part: Any, outputs: dict[Node, int]) -> Any:
     specs = tuple(shape.spec(fixed) for shape in part.shapes)
     return ("call", runtime.run_items, [
         length_of(cap, part, outputs), ("const", specs), ("const", kinds_of(part)),
-        ("tuple", [template_of(cap, v, outputs) for v in part.stacks]),
+        ("tuple", [template_of(cap, v, outputs) for v in own_stacks(cap, part)]),
         ("tuple", [template_of(cap, v, outputs) for v in fixed])], {})
 
 
@@ -241,7 +250,7 @@ def length_of(cap: Capture, run: Run, outputs: dict[Node, int]) -> Any:
     length = size_values.of_expr(cap, run.length)
     if not run.stacks or is_const(length):
         return template_of(cap, length, outputs)
-    return ("call", len, [template_of(cap, run.stacks[0], outputs)], {})
+    return ("call", len, [template_of(cap, own_stacks(cap, run)[0], outputs)], {})
 
 
 def _chosen(cap: Capture, value: ArrayV, outputs: dict[Node, int]) -> Any:

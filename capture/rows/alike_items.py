@@ -270,13 +270,19 @@ def cut(cap: Capture, v: Value, key: Value) -> ListV | RowsV | None:
         return _cut_constants(cap, v, ends) if is_list(v) else None
     if not run.stacks or is_mutable(run):
         return None
-    stacks: list[Any] = [given_rows.cut(stack, ends) if is_scalar(stack) else subscript(cap, stack, key)
+    stacks: list[Any] = [given_rows.cut(stack, ends) if is_scalar(stack) else _cut_stack(cap, stack, key, ends)
                          for stack in run.stacks]
     if any(is_scalar(stack) and not stack.hint for stack in stacks):
         return None
     rows = next((stack.aval.shape[0] for stack in stacks if is_graph_array(stack)), None)
     length = given_rows.length_of(cap, stacks[0]) if rows is None else rows
     return _like(v, Grown(cap, [Run(length, run.shapes, stacks)]))
+
+
+def _cut_stack(cap: Capture, stack: ArrayV, key: Value, ends: list[Any]) -> Any:
+    found: Any = subscript(cap, stack, key)
+    given_rows.keep_objects(cap, stack, found, lambda own: given_rows.cut(own, ends))
+    return found
 
 
 def _cut_constants(cap: Capture, v: ListV, ends: list[Any]) -> ListV | None:

@@ -10,8 +10,9 @@ loops compute with Python's own floats (see `loop_numbers`).
 
 from __future__ import annotations
 
+import functools
 import operator
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +50,24 @@ class Stacked:
         return np.array(items, self.dtype)
 
 
+@dataclass(frozen=True)
+class Objects:
+    """What the items of a list, or parts of them at this place in each, are themselves."""
+
+    path: tuple[Any, ...]
+
+    def __call__(self, items: list[Any]) -> tuple[Any, ...]:
+        return tuple(functools.reduce(operator.getitem, self.path, item) for item in items)
+
+
+def _paths(of: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where in an item each column lies."""
+    if not isinstance(of, given_lists.Many):
+        yield path
+    for n, part in enumerate(of.parts if isinstance(of, given_lists.Many) else ()):
+        yield from _paths(part, (*path, of.keys[n] if of.keys else n))
+
+
 def parts(cap: Capture, v: Value) -> list[Any] | None:
     """What a list that changes from call to call holds, as a Run and what the program has appended; None for others,
     and where the items are not alike."""
@@ -59,6 +78,11 @@ def parts(cap: Capture, v: Value) -> list[Any] | None:
     length = size_values.symbol(cap, S.Count(v.source), list.__len__(v.real), least=2)  # type: ignore[arg-type, attr-defined]
     firsts = _first(made.of, S.Item(v.source, 0))  # type: ignore[arg-type, attr-defined]
     stacks = [_column(cap, place, x, length, first) for place, x, first in zip(places, found, firsts)]
+    for stack, path in zip(stacks, _paths(made.of)):
+        if not is_scalar(stack):
+            own = Objects(path)
+            source = S.Host(repr(own), (v.source,), own)  # type: ignore[arg-type]
+            cap.numbers.originals[stack.node] = ScalarV(own(v.real), source=source)  # type: ignore[attr-defined]
     return [Run(length, (_shape(made.of, iter(range(len(found)))),), stacks), *v.appended]  # type: ignore[attr-defined]
 
 
@@ -194,6 +218,14 @@ def cut(column: Any, ends: list[Any]) -> ScalarV:
     known = tuple(GIVEN if is_scalar(x) else x.value for x in ends)
     made = Cut(known) if is_scalar(column) else Cut(known, column)
     return dynamic_scalars.host(repr(made), made, *filter(is_scalar, (column, *ends)))  # type: ignore[return-value]
+
+
+def keep_objects(cap: Capture, stack: ArrayV, rows: ArrayV, part: Callable[[ScalarV], ScalarV | None]) -> None:
+    """Notes which arrays that the call was given some rows of a stack are, where `part` says it of all of them."""
+    own = cap.numbers.originals.get(stack.node)
+    found = None if own is None else part(own)
+    if found is not None:
+        cap.numbers.originals[rows.node] = found
 
 
 def part_of(column: ScalarV, index: slice) -> ScalarV | None:

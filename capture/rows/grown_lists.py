@@ -61,7 +61,11 @@ def item_of(cap: Capture, run: Run, shape: Shape, k: Value) -> Value:
 
 def sliced(cap: Capture, stack: Any, index: slice) -> Any:
     """Some of the rows of a stack; None where that is not known to be one part for all calls."""
-    return given_rows.part_of(stack, index) if is_scalar(stack) else subscript(cap, stack, Const(index))
+    if is_scalar(stack):
+        return given_rows.part_of(stack, index)
+    found: Any = subscript(cap, stack, Const(index))
+    given_rows.keep_objects(cap, stack, found, lambda own: given_rows.part_of(own, index))
+    return found
 
 
 def leaf_at(cap: Capture, stack: Any, shape: Leaf, k: Value) -> Value:

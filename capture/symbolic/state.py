@@ -86,6 +86,7 @@ class Numbers:
     scalars: dict[S.Source, Any] = field(default_factory=dict)  # taken as constants; ids of unchanging objects
     changing: dict[S.Source, Any] = field(default_factory=dict)  # those that change, strings too: their values now
     scalar_nodes: dict[S.Source, Node] = field(default_factory=dict)
+    originals: dict[Node, ScalarV] = field(default_factory=dict)  # the stack of a given list's arrays → these, a tuple
     scalar_reads: list[tuple[int, ScalarV]] = field(default_factory=list)  # the steps at which some became nodes
     opened: dict[S.Source, set[Any]] = field(default_factory=dict)  # a condition that is left open → its places
     decisions: set[Any] = field(default_factory=set)  # the conditions on changing numbers that this call's have decided

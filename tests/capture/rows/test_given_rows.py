@@ -282,6 +282,36 @@ def test_the_items_themselves_come_back():
     assert dynacomp.jit(picks, backend="eager")(given)[1] is given[-1]
 
 
+def handed_on(xs, k):
+    total = jnp.stack(xs).sum()
+    return total, list(xs), tuple(xs), xs[::-1], xs[1:], xs[k:], [*xs, total]
+
+
+def pairs_handed_on(pairs):
+    xs, ks = zip(*pairs)
+    return xs, list(xs), jnp.stack(xs).sum(), sum(ks)
+
+
+def changed_meanwhile(xs, k):
+    kept = list(xs)
+    xs.append(jnp.stack(kept).sum(0))
+    return kept, xs[-1], tuple(kept)
+
+
+@pytest.mark.parametrize(("fn", "given"), [
+    (handed_on, lambda xs: (list(xs), len(xs) // 2)), (changed_meanwhile, lambda xs: (list(xs), 0)),
+    (pairs_handed_on, lambda xs: (list(zip(xs, range(len(xs)))),))], ids=lambda x: x.__name__)
+def test_arrays_that_are_handed_on_are_the_objects_that_came(fn, given):
+    dynacomp.reset()
+    compiled = dynacomp.jit(fn, backend="eager")
+    for n in LENGTHS:
+        xs = arrays(n)
+        places = {id(x): i for i, x in enumerate(xs)}
+        want, found = ([places.get(id(leaf)) for leaf in jax.tree.leaves(f(*given(xs)))] for f in (fn, compiled))
+        assert want == found and set(places.values()) <= set(found)
+    assert dynacomp.stats()["frames_captured"] <= 4 and not dynacomp.stats()["frames_eager"]
+
+
 def test_large_arrays_are_not_stacked_in_each_call():
     """The weights of layers: each depth has an entry."""
     def model(ws, x):
