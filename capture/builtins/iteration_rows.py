@@ -9,7 +9,7 @@ import functools
 import itertools
 import operator
 import types
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dynacomp.capture._native import rethrow, throw
@@ -214,29 +214,30 @@ def _extreme(op: Any) -> Any:
             return fold(cap, EXTREMES[op])  # which refuses
         if len(xs) > 1 and default is not None:
             return fold(cap, lambda: EXTREMES[op](0, 0, default=0))  # so does this
+        if not stands_for(key, None):
+            found = _extreme_by(cap, op, iterate(cap, xs[0]) if len(xs) == 1 else xs, key)
+            return found or default or fold(cap, EXTREMES[op], TupleV([]))
         if len(xs) == 1:
             xs = (gathered(cap, xs[0]),)
-        if len(xs) == 1 and stands_for(key, None):
             found = alike_items.of_numbers(cap, EXTREMES[op], xs[0])
             if found is not None:
                 return found
         items = list(iterate(cap, xs[0])) if len(xs) == 1 else list(xs)
-        if not items:
-            if default is not None:
-                return default
-            return fold(cap, EXTREMES[op], TupleV([]))
-        if stands_for(key, None) and (sized := size_values.extreme(cap, EXTREMES[op].__name__, items)):
-            return sized
-        number = _extreme_number(cap, EXTREMES[op], items) if stands_for(key, None) else None
-        if number is not None:
-            return number
-        keyed = [x if stands_for(key, None) else cap.call(key, [x]) for x in items]
-        best = 0
-        for i in range(1, len(items)):
-            if truth(cap, binary(cap, op, keyed[i], keyed[best])):
-                best = i
-        return items[best]
+        number = size_values.extreme(cap, EXTREMES[op].__name__, items) if items else default
+        return number or _extreme_number(cap, EXTREMES[op], items) or _extreme_by(cap, op, items) or fold(
+            cap, EXTREMES[op], TupleV([]))
     return pick
+
+
+def _extreme_by(cap: Capture, op: Any, items: Iterable[Value], key: Value | None = None) -> Value | None:
+    """The first item whose key is beyond those of all others; None where there are no items. Each key is made, and
+    compared, before the next item is asked for."""
+    best: tuple[Value, Value] | None = None
+    for item in items:
+        rank = item if key is None else cap.call(key, [item])
+        if best is None or truth(cap, binary(cap, op, rank, best[1])):
+            best = item, rank
+    return None if best is None else best[0]
 
 
 def _extreme_number(cap: Capture, pick: Any, items: list[Value]) -> Value | None:

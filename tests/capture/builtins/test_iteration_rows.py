@@ -109,3 +109,28 @@ def test_pairs_of_a_changing_number_of_rows():
             assert jnp.allclose(got, want, rtol=1e-5)
     stats = dynacomp.stats()
     assert stats["frames_captured"] == 2 and not stats["breaks"]
+
+
+def test_keys_are_made_between_the_items():
+    """What a generator and a key do comes in Python's order."""
+    def chosen(x, ks):
+        log = []
+
+        def items():
+            for k in ks:
+                log.append(("item", k))
+                yield k
+
+        def key(k):
+            log.append(("key", k))
+            return -k
+
+        best = max(items(), key=key, default=0), min(items(), key=key, default=0)
+        return x * best[0], best, sorted(items(), key=key), log
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(chosen, backend="eager")
+    for n in (3, 3, 4, 0, 1, 5):
+        ks = [(i * 7) % 5 for i in range(n)]
+        assert repr(compiled(jnp.ones(1), ks)) == repr(chosen(jnp.ones(1), ks))
+    assert dynacomp.stats()["frames_captured"] and not dynacomp.stats()["frames_eager"]
