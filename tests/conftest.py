@@ -10,7 +10,8 @@ those among them that ask how far ours is from what XLA makes for users.
 
 `@pytest.mark.sampled(n)` is for large grids of like cases: one of n is a test like others (DYNACOMP_TEST_SEED says
 which ones), the rest are slow tests. `by` names the parameter whose cases stay together. DYNACOMP_TEST_SHARE=n does
-the same to all tests of the rooms in `OF_JAX`, whose answers do not depend on the interpreter.
+the same to all tests, and leaves one of 4n of those in the rooms `OF_JAX`, whose answers depend little on the
+interpreter.
 """
 
 import atexit
@@ -126,7 +127,7 @@ def pytest_collection_modifyitems(items):
         assert " at 0x" not in item.name, f"{item.nodeid}: an address in a name differs between the workers of a run"
         if is_medium(item.path):
             item.add_marker(pytest.mark.medium)
-        if str(item.path).startswith(OF_JAX_PATHS) and (zlib.crc32(item.nodeid.encode()) + SEED) % SHARE:
+        if (zlib.crc32(item.nodeid.encode()) + SEED) % share_of(item.path):
             item.add_marker(pytest.mark.slow)
         for marker in item.iter_markers("sampled"):
             if not is_in_sample(item.callspec, *marker.args, **marker.kwargs):
@@ -157,6 +158,11 @@ def is_in_sample(case, one_of: int, by: str = "") -> bool:
     """Whether a case of a grid is one of the sample; of those that have one value of the parameter `by`, all are."""
     chosen = str(case.params[by]) if by else case.id
     return (zlib.crc32(chosen.encode()) + SEED) % one_of == 0
+
+
+def share_of(path: Path) -> int:
+    """Of how many tests like these one is run."""
+    return SHARE * 4 if SHARE > 1 and str(path).startswith(OF_JAX_PATHS) else SHARE
 
 
 def is_medium(path: Path) -> bool:

@@ -20,7 +20,7 @@ def of(module):
     return {name for name in KNOWN if name.startswith((f"{module}.", f"{module} "))}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="failures.txt speaks of the tests of Python 3.11")
 @pytest.mark.parametrize("module", [pytest.param(m, marks=() if m in QUICK else pytest.mark.slow) for m in MODULES])
 def test_module(module):

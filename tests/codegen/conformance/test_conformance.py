@@ -86,7 +86,7 @@ def widths(x64: bool) -> Iterator[None]:
         jax.config.update("jax_enable_x64", before)
 
 
-@pytest.mark.sampled(6, by="name")
+@pytest.mark.sampled(10, by="name")
 @pytest.mark.parametrize("contestant", CONTESTANTS)
 @pytest.mark.parametrize("name", EVERY)
 def test_conformance(name: str, contestant: str) -> None:
