@@ -22,7 +22,7 @@ from dynacomp.capture import _native
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import handlers
 from dynacomp.capture.symbolic.libraries import is_steady_module, module_of
-from dynacomp.capture.tracing.library_effects import Outside
+from dynacomp.capture.tracing.library_effects import Outside, forget_traces
 from dynacomp.capture.tracing.library_reads import (
     collecting,
     interrupted,
@@ -43,14 +43,25 @@ class Rules:
 
     def __init__(self) -> None:
         self.functions: dict[types.FunctionType, tuple[bool, list[Any]]] = {}  # made in the call; what each reads
+        self.refused: set[types.FunctionType] = set()  # those that do more than compute
         self.outside = Outside()
         self.acts, self.forward = "", False
 
     def listening(self, derive: Callable[[], Any]) -> Any:
-        """`derive()`, while functions that start are heard."""
-        made, heard_all = _native.run_watched(derive, self._hear)
+        """`derive()`, while functions that start are heard. What they change is put back where they run again."""
+        ours = not self.outside.changed()  # what changes from here on: the program may have run since the last rule
+        try:
+            made, heard_all = _native.run_watched(derive, self._hear)
+        except BaseException:
+            if ours and self.outside.restore():
+                forget_traces()
+            raise
         if self.outside.changed():
             self.acts = self.acts or "a rule of the program's changes what stands outside of it"
+            if self.forward and ours:
+                self.outside.restore()
+                forget_traces()
+                raise Acts
         if not heard_all:
             self.acts = self.acts or "it is not known what its rules read, so deep in the stack"
         return made
@@ -58,6 +69,8 @@ class Rules:
     def _hear(self, fn: types.FunctionType) -> bool:
         if fn.__code__ in collecting() or fn.__name__ == "__del__" or is_steady_module(module_of(fn)):
             return False
+        if self.forward and fn in self.refused:  # as of known sizes, where it was refused as of unknown ones
+            raise Acts
         if fn in self.functions or fn.__code__ in handlers() or interrupted() or _called_by_us():
             return True
         own = fn.__code__ in nested_codes(self.functions)
@@ -67,11 +80,16 @@ class Rules:
             self.outside.keep(found[1], names_in(fn.__code__))
         except Break as refusal:
             self.acts = self.acts or refusal.detail
+            self.refused.add(fn)
             if self.forward:
                 raise Acts from None
         if any(isinstance(x, np.ndarray) for x in found[1]):  # it may change in place
             self.acts = self.acts or f"{fn.__qualname__} reads an array of NumPy"
         return True
+
+    def serve(self) -> bool:
+        """Whether what was derived serves another time: what acts must run again, in a second call of one pullback."""
+        return not self.acts
 
     def hold(self) -> bool:
         """Whether all that was read is as it was."""

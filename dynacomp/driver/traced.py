@@ -210,7 +210,8 @@ class TracedProgram:
         with eval_context():
             closed = trace(arrays, [aval_of(jax.eval_shape(unwrap, as_struct(a))) for a in key])
         self.one_by_one = bool(closed.effects) or self._keeps_rules(closed.jaxpr) or closes_over_tracers(closed)
-        made = Region(closed, self._compile, tell=self._tell, listening=self.rules.listening, lock=self.lock)
+        made = Region(closed, self._compile, tell=self._tell, listening=self.rules.listening,
+                      lasting=self.rules.serve, lock=self.lock)
         if scope is None:
             return Derived(made)
         return Derived(replace(made, symbols=self.symbols, origin=at), tuple(scope.relations))

@@ -75,7 +75,8 @@ class Region:
     make: compiles a jaxpr to a callable of arrays and of carriers, one for each symbol that no array shows. stays: it
     is one operation even where JAX stages a program. symbols: its unknown sizes. origin: the region at known sizes,
     where that is not its jaxpr at them. tell: says why it is derived for one size after the other. listening: runs
-    what derives: rules of the program's are Python code. lock: one for all regions whose sizes are those of one scope.
+    what derives: rules of the program's are Python code. lasting: whether that may be kept.
+    lock: one for all regions whose sizes are those of one scope.
     """
 
     jaxpr: ClosedJaxpr
@@ -85,6 +86,7 @@ class Region:
     origin: Callable[[Sizes], Region] | None = None
     tell: Callable[[str], Any] = lambda why: None
     listening: Callable[[Callable[[], Any]], Any] = lambda derive: derive()
+    lasting: Callable[[], bool] = lambda: True
     lock: Any = field(default_factory=threading.RLock)
     derived: dict[Any, Derived] = field(default_factory=dict)
     known: dict[Sizes, Region] = field(default_factory=dict)
@@ -122,8 +124,7 @@ class Region:
             if key in self.derived:
                 return self.derived[key]
             if not self.symbols:
-                made = self.derived[key] = Derived(self._made(derive))
-                return made
+                return self._kept(key, Derived(self._made(derive)))
             scope = self.symbols[0].scope
             if not all_hold(scope.relations, sizes):  # JAX's caches answer by what was decided before
                 return Derived(None)
@@ -133,10 +134,13 @@ class Region:
                 with blaming_sizes(unknown), saying_nothing(), deciding(unknown):
                     value = self._made(derive)
             except SymbolicShapeError as error:
-                made = self.derived[key] = Derived(None, why=str(error))
-            else:
-                made = self.derived[key] = Derived(value, tuple(scope.relations))
-            return made
+                return self._kept(key, Derived(None, why=str(error)))
+            return self._kept(key, Derived(value, tuple(scope.relations)))
+
+    def _kept(self, key: Any, made: Derived) -> Derived:
+        if self.lasting():
+            self.derived[key] = made
+        return made
 
     def _made(self, derive: Callable[[Region], Any]) -> Any:
         return derive(self) if derive is Region.compiled else self.listening(lambda: derive(self))

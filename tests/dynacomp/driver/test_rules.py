@@ -50,6 +50,11 @@ def noting(saved, g):
     return g * 3,
 
 
+def noting_forward(x):
+    SEEN.append("forward")
+    return jnp.sin(x), x
+
+
 def telling_forward(x):
     print("forward", x.ndim)
     return jnp.sin(x), x
@@ -70,6 +75,7 @@ def test_what_a_rule_reads_may_change(monkeypatch, backward):
 
 @pytest.mark.parametrize("forward, backward, why", [
     (lambda x: (jnp.sin(x), x), telling, "print()"), (telling_forward, telling, "print()"),
+    (noting_forward, noting, "changes what stands outside"),
     (lambda x: (jnp.sin(x), x), noting, "changes what stands outside")])
 def test_rules_act_in_each_call(capsys, caplog, forward, backward, why):
     loss = ruled(backward, forward)
@@ -82,6 +88,19 @@ def test_rules_act_in_each_call(capsys, caplog, forward, backward, why):
             shown.append((capsys.readouterr().out, list(SEEN), np.round(found[1], 4).tolist()))
         assert shown[0] == shown[1]
     assert why in caplog.text and dynacomp.stats()["frames_captured"] == 2
+
+
+@pytest.mark.parametrize("backward", [telling, noting])
+def test_a_pullback_that_is_called_again_acts_again(capsys, backward):
+    loss, shown = ruled(backward), []
+    for fn in (loss, dynacomp.jit(loss)):
+        SEEN.clear()
+        for n in (3, 4, 4, 5):
+            _, pull = jax.vjp(fn, jnp.linspace(0.5, 2, n))
+            SEEN.append([round(float(pull(jnp.ones(()) * k)[0].sum()), 3) for k in range(3)])
+        shown.append((capsys.readouterr().out, list(SEEN)))
+    assert shown[0] == shown[1]
+    assert dynacomp.stats()["frames_captured"] == 2
 
 
 def test_rules_that_only_compute_are_derived_once():
