@@ -28,10 +28,12 @@ from dynacomp.capture.values.computed import ArrayV, NdArrayV
 from dynacomp.capture.values.constant import Const
 from dynacomp.capture.values.containers import TupleV
 from dynacomp.capture.values.kind import Kind, define
-from dynacomp.capture.values.questions import is_size
+from dynacomp.capture.values.questions import is_graph_array, is_size
+from dynacomp.capture.values.standing import ClassOfTracedV
 from dynacomp.capture.values.value import Value, type_of
 from dynacomp.capture.wrapping import ndarrays
 from dynacomp.capture.wrapping.builder import wrap
+from dynacomp.capture.wrapping.class_attrs import MISSING, lookup
 
 
 class Method:
@@ -67,19 +69,21 @@ def attribute(cap: Capture, value: ArrayV, name: str) -> Value:
         return known(cap, value)
     if name in PLACEMENT and value.real is not None and not ndarrays.is_numpy(value):
         return Const(getattr(value.real, name))
-    kind = getattr(owner, name, None)
-    if kind is None and value.attrs and name in value.attrs:
+    kind = of_class(owner, name)
+    if kind is MISSING and value.attrs and name in value.attrs:
         return value.attrs[name]
-    if cap.effects.arrays and (kind is None or name == "__dict__"):
+    if name == "__dict__" and kind is not MISSING:
+        raise Break("attribute", "the dictionary of an array")
+    if cap.effects.arrays and kind is MISSING:
         found = _stored(cap, value, name)
         if found is not None:
             return found
-    if kind is None and type(value.real) is ARRAY_TYPE and value.source is not None:  # it may have its own
+    if kind is MISSING and type(value.real) is ARRAY_TYPE and value.source is not None:  # it may have its own
         held = vars(value.real)
         if name in held:
             return wrap(cap, held[name], S.Attr(value.source, name))
         cap.guards.add("missing", value.source, name)
-    if kind is None:
+    if kind is MISSING:
         full = "PRNGKeyArray" if owner is KEY_TYPE else f"{owner.__module__}.{owner.__qualname__}"
         raise Raised(Const(AttributeError(f"{full!r} object has no attribute {name!r}", name=name)))
     if ndarrays.is_numpy(value):
@@ -95,8 +99,6 @@ def attribute(cap: Capture, value: ArrayV, name: str) -> Value:
 
 def _stored(cap: Capture, value: ArrayV, name: str) -> Value | None:
     """What the captured code has stored in an array that exists; guarded, where it may be another one's."""
-    if name == "__dict__":
-        raise Break("attribute", "the dictionary of an array, after a store")
     for array, held in cap.effects.arrays.values():
         if name not in held or value.real is None:
             continue
@@ -107,10 +109,26 @@ def _stored(cap: Capture, value: ArrayV, name: str) -> Value | None:
     return None
 
 
+def of_class(cls: type, name: str) -> Any:
+    """What instances find in their class, as it stands there; MISSING where it has no such name. (`getattr` would
+    find what only the class itself has, too: its `__name__`, `mro`.)"""
+    return lookup(cls, name)[1]
+
+
+def class_of_array(cap: Capture, value: Value) -> Value:
+    """`type(array)`, and its `__class__`."""
+    traced = is_graph_array(value) and value.real is None and cap.under_trace
+    return ClassOfTracedV(value) if traced else Const(type_of(value))
+
+
 def numpy_attribute(cap: Capture, value: Value, name: str) -> Value:
     """`array.name` of a NumPy array: a constant where its content is known, a method, or a break."""
-    kind = getattr(np.ndarray, name, None)
-    if kind is None:
+    if name == "__class__":
+        return class_of_array(cap, value)
+    kind = of_class(np.ndarray, name)
+    if kind is None:  # such as its `__hash__`
+        return Const(None)
+    if kind is MISSING:
         raise Raised(Const(AttributeError(f"'numpy.ndarray' object has no attribute {name!r}", name=name)))
     found = None if callable(kind) or not ndarrays.takes(cap, value) else ndarrays.attribute(cap, value, name)
     if found is None and not callable(kind):
@@ -129,6 +147,7 @@ _KNOWN_OF_ALL: dict[str, Any] = {
     "shape": lambda cap, v: TupleV(dims(cap, v)),
     "ndim": lambda cap, v: Const(len(v.aval.shape)),
     "size": _size,
+    "__class__": class_of_array,
 }
 _KNOWN_OF_KEYS: dict[str, Any] = _KNOWN_OF_ALL | {
     "dtype": lambda cap, v: Const(v.aval.dtype),

@@ -13,6 +13,7 @@ import functools
 from typing import Any
 
 from dynacomp.capture._native import hide_subclass
+from dynacomp.capture.arithmetic.arrays import class_of_array
 from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
@@ -36,7 +37,6 @@ from dynacomp.capture.values.questions import (
     is_object,
     is_tuple,
 )
-from dynacomp.capture.values.standing import ClassOfTracedV
 from dynacomp.capture.values.value import Value, as_python
 from dynacomp.capture.wrapping import class_prototypes
 from dynacomp.capture.wrapping.class_prototypes import ClassRecipe, Recipe
@@ -224,9 +224,7 @@ CONST_METHODS.update({(property, name): _with(name) for name in ("getter", "sett
 @row(type)
 def _type(cap: Capture, *args: Value, **kwargs: Value) -> Value:
     if len(args) == 1:
-        if is_graph_array(args[0]) and args[0].real is None and cap.under_trace:
-            return ClassOfTracedV(args[0])
-        return Const(class_of(args[0]))
+        return class_of_array(cap, args[0]) if is_graph_array(args[0]) else Const(class_of(args[0]))
     if len(args) != 3:
         raise Break("raises", "type() with other arguments")
     return type_new(cap, *args, **kwargs)

@@ -306,8 +306,10 @@ def may_grow(v: Value) -> bool:
 
 
 def range_of(it: CountIterV) -> tuple[int, int] | None:
-    """Between which numbers a range counts, its end included."""
-    if not all(is_const(v) or is_size(v) for v in (it.current, it.stop, it.step)) or most_of(it.stop) is None:
+    """Between which numbers a range counts, its end included. None: not known, as where its step changes."""
+    if not all(is_const(v) or is_size(v) for v in (it.current, it.stop)) or most_of(it.stop) is None:
+        return None
+    if not is_const(it.step):
         return None
     (least, first), (end, stop) = ((least_of(v), most_of(v)) for v in (it.current, it.stop))
     step = it.step.value

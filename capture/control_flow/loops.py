@@ -168,8 +168,21 @@ class While(Iteration):
         return [emit_node(cap, operator.getitem, ((node, i), {}), aval, f"while_{i}") for i, aval in enumerate(avals)]
 
     def conclude(self, nodes: list[Node], left: Start) -> int | None:
-        frame, count = self.frame, len(self.state.carried)
+        """Brings the frame behind the loop. Where what follows it cannot be captured as one (the sides of `else`, say),
+        the frame is as before: capture goes on from its first round."""
+        before, held = self.frame.locals, {v: undo_log.snapshot(v) for v in self.held}
         self.settle(nodes[1:])
+        try:
+            return self.behind(nodes, left)
+        except Exception:
+            self.frame.locals = before
+            for v, state in held.items():
+                undo_log.restore(v, state)
+            raise
+
+    def behind(self, nodes: list[Node], left: Start) -> int | None:
+        """Where the frame goes on, which has the loop's results."""
+        frame, count = self.frame, len(self.state.carried)
         if self.exit is None:
             left.prepare(frame)
             return frame.code.instrs[left.index].offset

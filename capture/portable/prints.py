@@ -80,7 +80,8 @@ class Prints:
         if isinstance(obj, type):
             return _class(self, obj)
         if isinstance(obj, enum.Enum):
-            return digest("enum", self.of(type(obj)), obj.name)
+            told = ("enum", obj.name) if type(obj.name) is str else ("flags", self.of(obj.value))  # no flag has no name
+            return digest(self.of(type(obj)), *told)
         if issubclass(type(obj), types.ModuleType):
             return _module(self, obj)
         if issubclass(type(obj), weakref.ReferenceType):

@@ -56,7 +56,7 @@ from dynacomp.capture.values.containers import DictV, ListV, RowsV, SetV, TupleV
 from dynacomp.capture.values.grown_items import Run, holds_given, is_run, kinds_of, parts_of
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import DELETED, CellV, ObjectV
-from dynacomp.capture.values.questions import is_dict, is_list
+from dynacomp.capture.values.questions import is_dict, is_list, is_tuple
 from dynacomp.capture.values.value import Value, children
 from dynacomp.capture.wrapping.class_attrs import hides_entry
 from dynacomp.capture.wrapping.class_prototypes import is_made, shown_classes
@@ -281,16 +281,16 @@ def sources_in(template: Any) -> list[S.Source]:
     return list(found)
 
 
-def shared_mutables(cap: Capture, value: Any, seen: set[int] | None = None) -> bool:
-    """Whether a new list or dict occurs twice in a result: templates would make two of it."""
+def is_shared(cap: Capture, value: Any, seen: set[int] | None = None) -> bool:
+    """Whether a new list, dict or tuple occurs twice in a result: templates would make two of it."""
     seen = set() if seen is None else seen
-    if is_list(value) or is_dict(value):
+    if is_list(value) or is_dict(value) or is_tuple(value) and value.items and value.source is None:
         if id(value) in seen:
             return True
         seen.add(id(value))
     grown = getattr(value, "front", None) is not None
     inside = [part for part in parts_of(value) if not is_run(part)] if grown else children(value)
-    return any(shared_mutables(cap, v, seen) for v in inside)
+    return any(is_shared(cap, v, seen) for v in inside)
 
 
 # --- replacement code
@@ -317,7 +317,7 @@ def returning(cap: Capture, value: Value, code: CodeType) -> Recipe:
     """The entry of a frame that was captured to its end."""
     changed = effects(cap)
     acts = changed or cap.effects or cap.graph.checks or cap.dropping.pending
-    if not (acts or shown_classes(cap) or shared_mutables(cap, value)):
+    if not (acts or shown_classes(cap) or is_shared(cap, value)):
         try:
             outputs: dict[Node, int] = {}
             template = template_of(cap, value, outputs)

@@ -281,6 +281,9 @@ def _array(cap: Capture, obj: Any, source: S.Source) -> Value:
         return known
     if obj.is_deleted() or any(v.real is obj for v in cap.effects.donated.values()):
         raise Break("deleted", "an array that was donated or deleted")
+    if is_wide(obj.dtype):
+        cap.guards.add("array", source, (None,) * obj.ndim, obj.dtype, bool(obj.weak_type), obj.sharding, obj.committed)
+        return OpaqueV(obj, source=source)
     dims = symbolic_dims(cap, obj, source)
     guard_shape = tuple(d if isinstance(d, int) else None for d in dims)
     cap.guards.add("array", source, guard_shape, obj.dtype, bool(obj.weak_type), obj.sharding, obj.committed)
@@ -288,6 +291,12 @@ def _array(cap: Capture, obj: Any, source: S.Source) -> Value:
     cap.sizes.real_shapes[source] = tuple(obj.shape)
     found = cap.known.arrays[id(obj), source] = ArrayV(add_input(cap, source, aval), aval, real=obj, source=source)
     return found
+
+
+def is_wide(dtype: Any) -> bool:
+    """Whether an array has 64 bits where JAX is set to 32, made under `jax.enable_x64(True)`, say: some operations keep
+    its width and some do not, and none of them does when it is traced. Python runs what computes with it."""
+    return bool(jax.dtypes.canonicalize_dtype(dtype, allow_extended_dtype=True) != dtype)
 
 
 def _tracer(cap: Capture, obj: Any, source: S.Source) -> Value:

@@ -19,6 +19,10 @@ ARRAYS = {
 NAMES = ("weak_type", "aval", "itemsize", "device", "dtype", "size", "__array_priority__", "__slots__", "nosuch")
 
 
+OF_CLASSES = ("__class__", "__name__", "__qualname__", "__mro__", "mro", "__bases__", "__doc__", "__hash__",
+              "__basicsize__", "__module__", "__len__", "__call__")
+
+
 def compiled(fn):
     return dynacomp.jit(fn, backend="eager")
 
@@ -28,6 +32,33 @@ def read(x, name):
         return getattr(x, name)
     except AttributeError as error:
         return str(error)
+
+
+@pytest.mark.parametrize("kind", [k for k in ARRAYS if k != "key"])
+def test_what_only_classes_have_their_arrays_do_not(kind):
+    def fn(x):
+        return (x + 1).dtype, x.__class__.__name__, x.__class__ is type(x), [hasattr(x, n) for n in OF_CLASSES]
+
+    assert compiled(fn)(ARRAYS[kind]) == fn(ARRAYS[kind])
+
+
+@pytest.mark.parametrize("transform", [jax.grad, jax.vmap])
+def test_the_class_of_traced_arrays(transform):
+    def fn(x):
+        seen.append((x.__class__.__name__, x.__class__ is type(x)))
+        return (x * 2).sum()
+
+    seen, x = [], jnp.float32(1.0) if transform is jax.grad else jnp.ones(2)
+    transform(fn)(x)
+    compiled(lambda x: transform(fn)(x))(x)
+    assert seen[0] == seen[1]
+
+
+def test_the_dictionary_of_an_array():
+    def fn(x):
+        return jnp.sum(x), vars(x), x.__dict__
+
+    assert compiled(fn)(jnp.ones(2))[1:] == ({}, {})
 
 
 @pytest.mark.parametrize("kind", ARRAYS)

@@ -2,6 +2,7 @@
 
 import collections
 
+import jax.numpy as jnp
 import pytest
 
 import dynacomp
@@ -25,6 +26,22 @@ def test_a_range_to_a_size_counts_as_far_as_the_size_may_reach():
     assert low == 0 and high > 1 << 31
     assert range_of(CountIterV(Const(0), Const(None), Const(1))) is None  # itertools.count
     assert range_of(CountIterV(ScalarV(1), Const(5), Const(1))) is None
+    assert range_of(CountIterV(Const(0), Const(9), SizeV(Scope().symbol("n"), 4))) is None
+
+
+def test_a_range_whose_step_changes_in_a_loop_that_an_array_ends():
+    def fn(x, n, step):
+        for low in range(0, n, step):
+            x = x + x[low]
+            if x[0] > 30:
+                break
+        return x, low
+
+    compiled = dynacomp.jit(fn, backend="eager")
+    for n, step in ((7, 3), (8, 2), (9, 4), (10, 3), (11, 5), (6, 1)):
+        x = jnp.arange(1.0, 1.0 + n)
+        assert repr(compiled(x, n, step)) == repr(fn(x, n, step))
+    assert not dynacomp.stats()["frames_eager"]
 
 
 def test_only_new_lists_may_grow():

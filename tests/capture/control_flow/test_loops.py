@@ -307,3 +307,32 @@ def test_derivatives_are_those_of_eager_jax():
     assert abs(jax.grad(dynacomp.jit(newton))(x) - jax.grad(newton)(x)) < 1e-8
     inside = lambda x: jax.grad(newton)(x) + 1  # noqa: E731
     assert dynacomp.jit(inside)(x) == inside(x)
+
+
+def with_else(x, i):
+    k, out = 0, []
+    while (k := k + 1) < 6:
+        if k == i % 6:
+            break
+        x = x + k
+    else:
+        out.append("none")
+    return k, x, out
+
+
+def appending(x, i):
+    k, out = 0, []
+    while (k := k + 1) < 6:
+        if k == i % 6:
+            out.append(k)
+            break
+        x = x + k
+    return k, x, out
+
+
+@pytest.mark.parametrize("fn", [with_else, appending])
+def test_a_loop_whose_ends_differ_starts_from_its_first_round(fn):
+    compiled = dynacomp.jit(fn, backend="eager")
+    for i in (1, 4, 5, 3, 6, 0, 12, 7):
+        assert repr(compiled(jnp.ones(3), i)) == repr(fn(jnp.ones(3), i))
+    assert not dynacomp.stats()["frames_eager"]

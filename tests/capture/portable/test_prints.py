@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import enum
 import functools
 import threading
 import types
@@ -16,6 +17,10 @@ from dynacomp.capture.portable.homes import Unportable
 from dynacomp.capture.portable.prints import prints_of
 
 Pair = collections.namedtuple("Pair", "one two")
+
+
+class Way(enum.Flag):
+    IN, OUT = 1, 2
 
 
 class Plain:
@@ -50,6 +55,11 @@ def test_kinds_are_told_apart():
                  len, Plain, Slotted, np.dtype("f4"), np.dtype("i4"), jax, np, Plain(1), Slotted(1),
                  jnp.ones(()), jnp.asarray(1.0), jnp.ones(1), jnp.ones(1, int), jnp.zeros(1), -jnp.zeros(1)]
     assert len({prints_of(x) for x in different}) == len(different)
+
+
+def test_flags_have_prints_those_without_a_name_too():
+    found = [prints_of(f) for f in (Way(0), Way(0), Way.IN, Way.IN | Way.OUT, Way.OUT)]
+    assert found[0] == found[1] and len(set(found)) == 4
 
 
 def test_a_function_that_holds_itself():

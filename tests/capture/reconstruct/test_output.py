@@ -161,3 +161,12 @@ def test_the_inputs_that_an_entry_gives_die_when_the_program_lets_them_go():
         return list(died)
 
     assert answers(dynacomp.jit(f, backend="eager")) == answers(f) == [True] * 4
+
+
+def test_a_tuple_that_is_returned_twice_is_one_object():
+    def fn(x, n):
+        pair, other = (jnp.sin(x), n), (n, 1)
+        return [pair, other], {"pair": pair}, other
+
+    (pair, other), table, last = dynacomp.jit(fn, backend="eager")(jnp.ones(2), 3)
+    assert table["pair"] is pair and last is other and pair[0].shape == (2,)

@@ -440,3 +440,15 @@ def test_pullbacks_that_outlive_a_break_are_captured_a_few_times():
         assert jnp.allclose(compiled(x * k), over(x * k))
         counts.append(dynacomp.stats()["frames_captured"])
     assert counts[4] == counts[9] <= 6
+
+
+@pytest.mark.filterwarnings("ignore:Explicitly requested")
+def test_arrays_of_64_bits_where_jax_is_set_to_32():
+    def fn(x, s):
+        return s + 1, jnp.sin(s), s.dtype, float(s) > 1, jnp.cos(x) * 2
+
+    with jax.enable_x64(True):
+        wide = jnp.float64(1.1)
+    compiled = dynacomp.jit(fn, backend="eager")
+    for s in (wide, wide * 1, jnp.float32(1.1), wide):
+        assert repr(compiled(jnp.ones(2), s)) == repr(fn(jnp.ones(2), s))
