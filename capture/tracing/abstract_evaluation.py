@@ -55,6 +55,7 @@ from dynacomp.capture.tracing.failures import (
     saw_values,
     zeros,
 )
+from dynacomp.capture.tracing.handed_on import handed_on
 from dynacomp.capture.tracing.jaxprs import jaxpr_of
 from dynacomp.capture.tracing.library_effects import noticing
 from dynacomp.capture.tracing.library_reads import overhearing
@@ -211,6 +212,7 @@ class Trace:
     made: Any = None
     tree: Any = None
     leaves: list[Any] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)  # of the jaxpr's arguments
     origins: list[Any] = field(default_factory=list)  # the Nodes that leaves are as they came in; None for others
     counted: list[Any] = field(default_factory=list)  # which numbers of Python's leaves are; None for others
     handed: Any = None
@@ -231,18 +233,19 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: 
     reached = [_is_array(x) and next(deep) for x in seen.leaves]
     leaves = [_result_leaf(next(avals)) if _is_array(x) else x for x in seen.leaves]
     leaves = with_numbers(cap, fn, (args, kwargs), seen.tree, leaves, seen.origins, reached, since)
-    leaves = with_arrays(cap, fn, (args, kwargs), leaves, seen.origins)
+    origins = _origins(cap, seen)
+    leaves = with_arrays(cap, fn, (args, kwargs), leaves, origins)
     leaves = [number or leaf for leaf, number in zip(leaves, seen.counted)]
     try:
         result = _put_together(seen.tree, leaves)
     except Break:
         if not isinstance(fn, type) or tells:
             raise
-        return Outcome(seen.made, seen.tree, leaves, seen.origins, calls=calls, whole=False)
+        return Outcome(seen.made, seen.tree, leaves, origins, calls=calls, whole=False)
     _order_keys(seen.made, result)
     back = handed_back(seen.made, result, seen.handed)
     alone = not (seen.jaxpr.effects or tells or endless or elsewhere or back or seen.passes or donates)
-    return Outcome(result, seen.tree, leaves, seen.origins, tells, calls, same=back, alone=alone)
+    return Outcome(result, seen.tree, leaves, origins, tells, calls, same=back, alone=alone)
 
 
 def _on_nodes(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> Trace:
@@ -276,9 +279,19 @@ def _on_nodes(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> Tra
         seen.counted = [cap.libraries.counted.get(id(x), (x, None))[1] for x in seen.leaves]
         return [x for x in seen.leaves if _is_array(x)]
 
-    seen.jaxpr = _traced(cap, fn, run, nodes)
+    seen.nodes, seen.jaxpr = nodes, _traced(cap, fn, run, nodes)
     hold_narrowed(cap, seen.jaxpr, nodes, label(fn))
     return seen
+
+
+def _origins(cap: Capture, seen: Trace) -> list[Any]:
+    """Where leaves came from in eager JAX, which goes through functions with derivatives of their own as well: under a
+    trace these make something new."""
+    if cap.under_trace or None not in seen.origins:
+        return seen.origins
+    places = iter(handed_on(seen.jaxpr.jaxpr))
+    found = [next(places) if _is_array(x) else None for x in seen.leaves]
+    return [seen.nodes[i] if known is None and i is not None else known for known, i in zip(seen.origins, found)]
 
 
 def _refuse_trace(fn: Any, lowered: Any, seen: Trace, calls: bool) -> None:

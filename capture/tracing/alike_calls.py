@@ -57,7 +57,7 @@ def seen_as(cap: Capture, fn: Any, lowered: tuple[Any, Any]) -> Call | None:
     numbers = cap.numbers.scalar_nodes.values()
     if not places or any(n in places or seen_inside(cap, n) in places for n in numbers):
         return None
-    return Call((id(fn), len(lowered[0]), parts, jax_config_token()), tuple(places))
+    return Call((id(fn), len(lowered[0]), parts, jax_config_token(), cap.under_trace), tuple(places))
 
 
 def _parts(args: tuple[Any, ...], places: dict[Node, int]) -> Iterator[Any]:

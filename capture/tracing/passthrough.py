@@ -17,6 +17,7 @@ that the program changes afterwards has changed under both names.
 from __future__ import annotations
 
 import contextlib
+import types
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -36,13 +37,19 @@ from dynacomp.capture.symbolic.libraries import is_library, module_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.tracing.failures import enter_class, enter_others
 from dynacomp.capture.tracing.lowered_args import LibraryArg, leaf_nodes, rebuild, standins_in
+from dynacomp.capture.tracing.rebuilt import WithCells
 from dynacomp.capture.values.computed import NeedsConcrete, ScalarV
 from dynacomp.capture.values.questions import is_dict, is_sequence
 from dynacomp.capture.values.value import Value
 
 # Of JAX's own functions, those that hand through what the function which they call returns beside arrays.
 THROUGH = {"grad", "value_and_grad", "vjp", "jvp", "linearize", "jacfwd", "jacrev", "hessian", "vmap", "Partial"}
+# And those that hand through arrays of JAX alone.
+ARRAYS_THROUGH = THROUGH | {"checkpoint", "named_call", "cond", "switch", "scan", "map", "fori_loop",
+                            "associative_scan", "concatenate", "concat", "column_stack", "stop_gradient", "device_put",
+                            "ExtendNameStackContextManager"}  # the last one makes functions of `named_call`
 
+RULES_OF_ITS_OWN = (jax.custom_jvp, jax.custom_vjp)
 NUMBERS = (bool, int, float, complex)
 OBJECT_CALLS = "dynacomp.capture.calls.calls"  # where the function lives that calls a library's object
 
@@ -81,10 +88,21 @@ def with_arrays(cap: Capture, fn: Any, lowered: tuple, leaves: list[Any], origin
     """The leaves of the same result: Passed where they are arrays that came out as they went in."""
     called = _called(fn, lowered)
     theirs = is_library(called) or module_of(fn) == OBJECT_CALLS
-    if not theirs or is_of_jax(called) and name_of(called) not in THROUGH:
+    if not theirs or is_of_jax(called) and not isinstance(called, RULES_OF_ITS_OWN) and (
+            _maker(called) not in ARRAYS_THROUGH):
         return leaves
     return [Passed(leaf.shape, leaf.dtype, leaf.weak_type, cap.libraries.handed[origin])
             if type(leaf) is Aval and origin in cap.libraries.handed else leaf for leaf, origin in zip(leaves, origins)]
+
+
+def _maker(called: Any) -> str:
+    """The name of JAX's function that runs, or of the one that has made it: "vmap" of `jax.vmap(f)`."""
+    if not isinstance(called, WithCells):
+        return name_of(called)  # type: ignore[no-any-return]
+    made = called.fn
+    if made.__code__.co_qualname.startswith("api_boundary."):  # around it, under the name of what was given
+        made = dict(zip(made.__code__.co_freevars, made.__closure__ or ()))["fun"].cell_contents
+    return made.__code__.co_qualname.partition(".")[0] if isinstance(made, types.FunctionType) else ""
 
 
 def handed(cap: Capture, values: tuple, given: tuple) -> dict[int, tuple[Any, Value]]:

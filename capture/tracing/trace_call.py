@@ -64,7 +64,8 @@ from dynacomp.capture.wrapping.spelled_sizes import spelled
 
 RULES = ("defjvp", "defjvps", "defvjp", "def_fwd", "def_bwd", "def_vmap")  # methods that change a library's object
 # Functions that give back an array of JAX which is as they would make it: no jitted function, which makes a new one.
-HAND_BACK = ("asarray", "array", "astype", "reshape", "broadcast_to", "convert_element_type", "getitem")
+HAND_BACK = ("asarray", "array", "astype", "reshape", "broadcast_to", "convert_element_type", "getitem", "transpose",
+             "permute_dims", "view", "broadcast", "broadcast_like", "broadcast_to_rank", "collapse")
 PLACING = {"device", "out_sharding", "sharding"}  # arguments that make another array of the same values
 
 

@@ -1,0 +1,42 @@
+"""Which arguments of a jaxpr are results of it, as they are: eager JAX gives back the very array there.
+
+    >>> import jax
+    >>> same = jax.checkpoint(lambda x: x)
+    >>> handed_on(jax.make_jaxpr(lambda x, y: (same(y), x + y))(1.0, 2.0).jaxpr)
+    [1, None]
+
+A tracer comes out of a function with a derivative of its own, or of one that is checkpointed, as another tracer. Where
+JAX traces nothing they do no more than call the function.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jax.extend.core import Var
+from jax.extend.core import primitives as p
+
+INNER = {p.custom_jvp_call_p: "call_jaxpr", p.custom_vjp_call_p: "call_jaxpr", p.remat_p: "jaxpr"}
+
+
+def handed_on(jaxpr: Any) -> list[int | None]:
+    """For each result the place of the argument that it is, if it is one."""
+    came: dict[Any, int | None] = {v: i for i, v in enumerate(jaxpr.invars)}
+    for eqn in jaxpr.eqns:
+        for out, place in zip(eqn.outvars, _through(eqn)):
+            came[out] = None if place is None else _known(came, eqn.invars[place])
+    return [_known(came, v) for v in jaxpr.outvars]
+
+
+def _known(came: dict[Any, int | None], v: Any) -> int | None:
+    return came.get(v) if isinstance(v, Var) else None
+
+
+def _through(eqn: Any) -> list[int | None]:
+    """The same for the results of one equation."""
+    if eqn.primitive in INNER:
+        inner = eqn.params[INNER[eqn.primitive]]
+        return handed_on(getattr(inner, "jaxpr", inner))
+    stays = eqn.primitive is p.stop_gradient_p or eqn.primitive is p.device_put_p and not any(
+        eqn.params["devices"]) and all(how.name == "REUSE_INPUT" for how in eqn.params["copy_semantics"])
+    return [i if stays else None for i in range(len(eqn.outvars))]
