@@ -10,7 +10,7 @@ import functools
 import sys
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import CodeType
 from typing import Any
 
@@ -114,7 +114,7 @@ def answered(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], t
         history.trace = trace_ctx.trace._weakref
         # looked for where the call stands: in JAX's `eval_context` an entry of eager code would seem to serve it
         made_meanwhile = next((e for e in live_entries(code, options) if e.guards.check(fn, args) == -1), None)
-        with eval_context() if traced else nullcontext(), seldom_collecting():
+        with seldom_collecting():
             return made_meanwhile or missed(options, fn, code, args, history)
 
 
@@ -169,8 +169,9 @@ def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], his
     if history.captures and not STANCES[current_stance()].recompiles:
         return refused(fn, code, args)
     full = is_full(code, options, history)
-    entry = idle.entry_instead(
-        code, fn, args, options, history.traced) if full or is_churning(code, options, history) else None
+    with apart(history):
+        entry = idle.entry_instead(
+            code, fn, args, options, history.traced) if full or is_churning(code, options, history) else None
     if entry is not None:
         _native.add_entry(code, entry)
         return entry
@@ -202,7 +203,14 @@ def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], his
     history.split |= split_by_condition(fn, code, args)
     history.data |= bool(container) or isinstance(argument, Local) and type(args[argument.index]) in (str, bytes)
     notices.log("recompiles", lambda: recompile_text(fn, code, args))
-    return captured(options, fn, code, args, history)
+    with apart(history):
+        return captured(options, fn, code, args, history)
+
+
+def apart(history: History) -> AbstractContextManager[Any]:
+    """What captures runs apart from the transformation that runs the call. Guards are asked inside of that: apart from
+    it no entry of such calls holds, whatever else has changed."""
+    return eval_context() if history.traced else nullcontext()
 
 
 def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], history: History) -> Any:

@@ -517,3 +517,25 @@ def test_a_trace_of_another_library_hears_each_operation(transform, caplog):
             assert "sin" in trace.heard
     assert dynacomp.stats()["frames_captured"]
     assert transform is not as_it_is or "a trace of another library" in caplog.text
+
+
+def counting(calls):
+    def f(x):
+        calls.append(x.shape[0])
+        SEEN.append((len(calls), calls[-1]))
+        return (jnp.sin(x) * len(calls)).sum()
+    return f
+
+
+@pytest.mark.parametrize("transform", [as_it_is, jax.grad, jax.vmap], ids=["none", "grad", "vmap"])
+def test_what_calls_miss_an_entry_by_is_learned_under_transformations(transform):
+    """As elsewhere: a list that the function keeps grows, and is as long as it is."""
+    plain, compiled = transform(counting([])), transform(dynacomp.jit(counting([])))
+    for n in (3, 4, 5, 3, 6, 4, 7, 5, 3, 6):
+        x, outcomes = jnp.linspace(-1, 1, 2 * n).reshape(n, 2)[:, 0 if transform is not jax.vmap else slice(None)], []
+        for fn in (plain, compiled):
+            SEEN.clear()
+            outcomes.append((np.round(fn(x), 4).tolist(), list(SEEN)))
+        assert outcomes[0] == outcomes[1]
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] <= 3 and not stats["frames_eager"], stats
