@@ -51,6 +51,7 @@ from dynacomp.capture.tracing.failures import (
     enter_next,
     enter_others,
     is_defect,
+    is_of_a_loop,
     may_enter,
     saw_values,
     zeros,
@@ -433,7 +434,7 @@ def _program_error(cap: Capture, fn: Any, lowered: Any, error: Exception) -> Bas
     def call(*arrays: Any) -> Any:
         return _on_tracers(cap, fn, lowered[0], lowered[1], dict(zip(nodes, arrays)))
 
-    unknown = in_body or told or shows_values(lowered) or not can_be_called(avals)
+    unknown = in_body or told or is_of_a_loop(error) or shows_values(lowered) or not can_be_called(avals)
     eager = None if unknown else eager_error(call, avals, error)
     if eager is not None:
         return eager

@@ -23,6 +23,8 @@ from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
+from jax._src.interpreters.ad import primitive_transposes
+from jax._src.lax.control_flow.loops import while_p
 from jax._src.lax.lax import _convert_element_type
 
 from dynacomp.capture.base.errors import Restart
@@ -38,6 +40,22 @@ from dynacomp.capture.wrapping.immutability import TREEDEF
 
 CAPTURE = Path(__file__).parents[1]
 MISTAKES = (AssertionError, AttributeError, KeyError, NameError)
+
+
+def _refusal_to_reverse() -> str:
+    try:
+        primitive_transposes[while_p]()
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+REFUSAL = _refusal_to_reverse()
+
+
+def is_of_a_loop(error: BaseException) -> bool:
+    """Whether JAX would not reverse a `while`. Eager it may know how often that runs; on zeros it may never end."""
+    return REFUSAL != "" and str(error).startswith(REFUSAL)
 
 
 class Failed(Exception):

@@ -51,6 +51,10 @@ OURS = (str(Path(__file__).parents[1]), *(p.__path__[0] for p in (capture, lower
 for _folder in OURS:  # "created on line ...", says JAX of tracers: of the program's
     source_info_util.register_exclusion(_folder + os.sep)
 
+class OneWay(Exception):
+    """A backward pass may be asked for that cannot be derived, while the call can still run in another way."""
+
+
 MOST_CHANGES = 3  # of what rules read: from then on JAX runs them
 TRACED = "traced"  # how records name a Graph of which derivatives and batches are compiled
 
@@ -135,6 +139,8 @@ class TracedProgram:
         except Acts:
             self._heed_rules()
             return self.run(*args)
+        except OneWay:
+            return self.run(*args)
         except jax.errors.UnexpectedTracerError:  # a rule, called late, closes over what was traced with its function
             self.one_by_one = True
             return self.run(*args)
@@ -145,6 +151,15 @@ class TracedProgram:
         found = iter(map(wrap, results, self.outputs[key]))
         leaves = jax.tree.leaves(self.graph.output)
         return tuple(next(found) if live else x for x, live in zip(leaves, self.live))
+
+    def _one_way(self) -> None:
+        """JAX reverses `lax.fori_loop(0, n, ...)` of an array `n` that is not differentiated, but not where it does not
+        know the value of `n`."""
+        if self.rules.forward:
+            notices.tell("fallback", *place(self.graph), "only JAX may know the ends of a `fori_loop`, which it needs "
+                         "for its backward pass: it runs the operations one by one",
+                         hint="give lax.fori_loop Python's numbers, or use lax.scan", id="one way")
+            raise OneWay
 
     def _heed_rules(self) -> None:
         """Derives anew where what the program's rules read has changed; leaves them to JAX where they do more than
@@ -211,7 +226,7 @@ class TracedProgram:
             closed = trace(arrays, [aval_of(jax.eval_shape(unwrap, as_struct(a))) for a in key])
         self.one_by_one = bool(closed.effects) or self._keeps_rules(closed.jaxpr) or closes_over_tracers(closed)
         made = Region(closed, self._compile, tell=self._tell, listening=self.rules.listening,
-                      lasting=self.rules.serve, lock=self.lock)
+                      lasting=self.rules.serve, one_way=self._one_way, lock=self.lock)
         if scope is None:
             return Derived(made)
         return Derived(replace(made, symbols=self.symbols, origin=at), tuple(scope.relations))

@@ -17,13 +17,14 @@ For others, and where a rule wants to know a size, it is derived of the region a
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
-from jax._src.core import Tracer, eval_context, trace_ctx
+from jax._src.core import Tracer, eval_context, jaxprs_in_params, trace_ctx
 from jax._src.interpreters.ad import primitive_linearizations
 from jax._src.interpreters.partial_eval import DynamicJaxprTrace, custom_partial_eval_rules
 from jax.errors import UnexpectedTracerError
@@ -75,7 +76,8 @@ class Region:
     make: compiles a jaxpr to a callable of arrays and of carriers, one for each symbol that no array shows. stays: it
     is one operation even where JAX stages a program. symbols: its unknown sizes. origin: the region at known sizes,
     where that is not its jaxpr at them. tell: says why it is derived for one size after the other. listening: runs
-    what derives: rules of the program's are Python code. lasting: whether that may be kept.
+    what derives: rules of the program's are Python code. lasting: whether that may be kept. one_way: called where a
+    backward pass may be asked for that there is none of.
     lock: one for all regions whose sizes are those of one scope.
     """
 
@@ -87,6 +89,7 @@ class Region:
     tell: Callable[[str], Any] = lambda why: None
     listening: Callable[[Callable[[], Any]], Any] = lambda derive: derive()
     lasting: Callable[[], bool] = lambda: True
+    one_way: Callable[[], Any] = lambda: None
     lock: Any = field(default_factory=threading.RLock)
     derived: dict[Any, Derived] = field(default_factory=dict)
     known: dict[Sizes, Region] = field(default_factory=dict)
@@ -157,6 +160,11 @@ class Region:
         hidden = [n for n in self.symbols if n not in shown]
         return self.make(self.jaxpr, hidden), list(map(str, hidden))
 
+    @functools.cached_property
+    def is_one_way(self) -> bool:
+        """Whether JAX has no transpose of it, and might have where it knew the ends of a `fori_loop`."""
+        return _counts(self.jaxpr.jaxpr)
+
     def like(self, jaxpr: ClosedJaxpr, stays: bool = False) -> Region:
         """A region that was derived of this one."""
         if self.symbols and asks_for_sizes(jaxpr.jaxpr, self.symbols[0].scope):
@@ -221,6 +229,20 @@ def closes_over_tracers(closed: ClosedJaxpr) -> bool:
     return any(isinstance(c, Tracer) for c in closed.consts)
 
 
+def _counts(jaxpr: Any) -> bool:
+    """Whether it holds a `while` as which JAX traces a `fori_loop` of unknown ends: its state's first is compared with
+    its second."""
+    return any(_is_counted(e.params) if e.primitive.name == "while" else e.primitive.name in CARRIED and any(
+        map(_counts, jaxprs_in_params(e.params))) for e in jaxpr.eqns)
+
+
+def _is_counted(params: dict[str, Any]) -> bool:
+    asked = params["cond_jaxpr"].jaxpr
+    return (not params["cond_nconsts"] and [e.primitive.name for e in asked.eqns] == ["lt"]
+            and list(asked.eqns[0].invars) == list(asked.invars[:2]))
+
+
+CARRIED = ("jit", "pjit", "scan", "cond", "remat", "checkpoint", "closed_call", "custom_jvp_call")  # transposed inside
 region_p = Primitive("dynacomp_region")
 region_p.multiple_results = True
 
@@ -245,6 +267,8 @@ def _linearize(is_vjp: bool, moving: Sequence[bool], *primals: Any, region: Regi
     """(outputs, which of them move, residuals, a function of residuals and tangents), as JAX wants it."""
     moving = tuple(moving)
     (forward, tangent, split), _, left = region.having(sizes, moving, lambda r: r.split(moving))
+    if is_vjp and tangent.is_one_way:
+        region.one_way()
     results, avals = apply(forward, *primals, sizes=left), avals_at(region.jaxpr.out_avals, dict(sizes))
     outputs, saved = results[:len(avals)], results[len(avals):]
     still = [ad.Zero(a.to_tangent_aval()) for a, moved in zip(avals, split.moved) if not moved]

@@ -539,3 +539,31 @@ def test_what_calls_miss_an_entry_by_is_learned_under_transformations(transform)
         assert outcomes[0] == outcomes[1]
     stats = dynacomp.stats()
     assert stats["frames_captured"] <= 3 and not stats["frames_eager"], stats
+
+
+REVERSED = {"grad": jax.grad, "jacrev": jax.jacrev, "hessian": jax.hessian, "linearize": TRANSFORMS["linearize"],
+            "inside": lambda f: dynacomp.jit(lambda x: jax.grad(f)(x))}
+
+
+def counted_loop(x):
+    SEEN.append("called")
+    return lax.fori_loop(0, (x > 0).sum() + 1, lambda i, a: jnp.sin(a) * 1.5, x).sum()
+
+
+def open_loop(x):  # of zeros it would never end
+    return lax.while_loop(lambda a: a.sum() < 3, lambda a: a * 1.5, x * x).sum()
+
+
+@pytest.mark.parametrize("transform", REVERSED.values(), ids=REVERSED)
+@pytest.mark.parametrize("fn", [counted_loop, open_loop])
+def test_loops_are_reversed_where_jax_knows_their_ends(fn, transform, caplog):
+    """An array that is not differentiated has a value in eager JAX: the loop is a scan there, and no `while`."""
+    plain, compiled = transform(fn), transform(dynacomp.jit(fn))
+    for n in (3, 3, 4):
+        x = jnp.linspace(-0.5, 1, n)
+        SEEN.clear()
+        want, before = outcome(plain, x), len(SEEN)
+        agree(outcome(compiled, x), want)
+        assert len(SEEN) == 2 * before
+    assert dynacomp.stats()["frames_captured"]
+    assert (transform is not REVERSED["linearize"] and fn is counted_loop) == ("one by one" in caplog.text)
