@@ -16,11 +16,12 @@ from dynacomp.capture.control_flow.branches import Leaf
 from dynacomp.capture.control_flow.iterations import Iteration
 from dynacomp.capture.control_flow.loop_numbers import Series
 from dynacomp.capture.control_flow.merge import Differs, Slot
-from dynacomp.capture.rows import grown_lists
+from dynacomp.capture.rows import given_rows, grown_lists
 from dynacomp.capture.rows.grown_lists import shape_of
 from dynacomp.capture.values.computed import ArrayV
 from dynacomp.capture.values.containers import ListV
 from dynacomp.capture.values.grown_items import Run
+from dynacomp.capture.values.questions import is_graph_array
 
 Row = Slot | Series  # of a leaf of what a round appends
 
@@ -57,6 +58,9 @@ def _row(loop: Iteration, values: tuple[Any, ...]) -> Row:
 def fill(loop: Iteration, rounds: Any, shapes: dict[ListV, tuple[Any, ...]], rows: list[Row],
          stacks: list[ArrayV]) -> None:
     """The lists that grow hold what all rounds have appended; `stacks` is what the node gives for the slots."""
+    for row, stack in zip(of_class(Slot, rows), stacks):
+        if is_graph_array(row.merged):
+            given_rows.keep_picked(loop.cap, row.values, rounds, stack)
     left = iter(stacks)
     columns = iter([next(left) if isinstance(row, Slot) else row.loop.column(row) for row in rows])
     for v, of_round in shapes.items():

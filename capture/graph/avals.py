@@ -92,6 +92,11 @@ def weak(x: Any, kind: type) -> Any:
     return _convert_element_type(x, aval_of(kind()).dtype, weak_type=kind is not bool)
 
 
+def weakly(x: Any) -> Any:
+    """An array as a weakly typed one."""
+    return _convert_element_type(x, x.dtype, weak_type=True)
+
+
 def blank(shape: tuple[Any, ...], dtype: Any, weak_type: bool = False) -> Any:
     """Some array of that Aval: zeros, or equal PRNG keys."""
     if not is_numpy_dtype(dtype):

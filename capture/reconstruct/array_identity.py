@@ -3,15 +3,19 @@
 `if c: x = x * 2` makes `x` a new array on one side only; where the program hands `x` to Python, the
 other side must give back the very input. So a chosen array has an `origin`, an int that the Graph
 computes beside it: 0 for a new array, k for number k of `cap.graph.candidates`, arrays that existed.
+A row of a given list that the Graph took as one stack (see `rows.given_rows`) is the object that came (`object_of`).
 """
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
+from dynacomp.capture.numbers import dynamic_scalars
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.values.computed import ArrayV
-from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.computed import ArrayV, ScalarV
+from dynacomp.capture.values.constant import Const, is_exactly
+from dynacomp.capture.values.questions import is_scalar
 from dynacomp.capture.values.value import Value
 
 NEW = Const(0)
@@ -43,3 +47,13 @@ def chosen(origin: Any, made: Any, first: int, existing: tuple[Any, ...]) -> Any
     """At run time: the array of that origin."""
     number = int(origin)
     return existing[number - first] if number else made
+
+
+def object_of(cap: Capture, v: ArrayV) -> ScalarV | None:
+    """The array that the call was given which a row of a stack is; None where it was given none, or which one is not
+    known before the call."""
+    stack, k = v.row or (None, None)
+    own = cap.numbers.originals.get(stack)  # type: ignore[arg-type]
+    if own is None or not (is_scalar(k) or is_exactly(k, int)):
+        return None
+    return dynamic_scalars.host("getitem", operator.getitem, own, k)  # type: ignore[return-value]

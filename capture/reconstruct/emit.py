@@ -26,7 +26,7 @@ from dynacomp.capture.bytecode.code import VERSION
 from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.numbers import host_arrays, size_values
 from dynacomp.capture.reconstruct import runtime, structures, tracebacks
-from dynacomp.capture.reconstruct.array_identity import candidates, chosen, first
+from dynacomp.capture.reconstruct.array_identity import candidates, chosen, first, object_of
 from dynacomp.capture.reconstruct.emit_sources import load_globals, load_source
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import differs_since, leaving, leaving_apart, waits_for_effects
@@ -243,6 +243,10 @@ def _array(e: Emitter, v: ArrayV) -> None:
     if v.real is not None:
         _constant_array(e, v.real)
         e.remember(v)
+        return
+    given = object_of(e.cap, v)
+    if given is not None:
+        e.load(given)
         return
 
     def load() -> None:

@@ -31,7 +31,7 @@ from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.dynamic_scalars import is_for_guards
 from dynacomp.capture.numbers.graph_inputs import add_input
 from dynacomp.capture.reconstruct import runtime
-from dynacomp.capture.reconstruct.array_identity import candidates, chosen, first
+from dynacomp.capture.reconstruct.array_identity import candidates, chosen, first, object_of
 from dynacomp.capture.reconstruct.checks import Checks
 from dynacomp.capture.reconstruct.emit import (
     INPUTS,
@@ -167,6 +167,9 @@ def _array(cap: Capture, v: ArrayV, outputs: dict[Node, int]) -> Any:
         return ("reg", cap.graph.inputs[v.node])
     if v.real is not None:
         return None
+    given = object_of(cap, v)
+    if given is not None:
+        return template_of(cap, given, outputs)
     index = outputs.setdefault(v.node, len(outputs))
     if runtime.is_key(v.aval.dtype):
         return ("call", runtime.wrap_key, [("out", index), ("const", runtime.key_impl(v.aval.dtype))], {})
@@ -284,11 +287,11 @@ def sources_in(template: Any) -> list[S.Source]:
 def is_shared(cap: Capture, value: Any, seen: set[int] | None = None) -> bool:
     """Whether a new list, dict or tuple occurs twice in a result: templates would make two of it."""
     seen = set() if seen is None else seen
-    if is_list(value) or is_dict(value) or is_tuple(value) and value.items and value.source is None:
+    grown = getattr(value, "front", None) is not None
+    if is_list(value) or is_dict(value) or is_tuple(value) and value.source is None and (grown or value.items):
         if id(value) in seen:
             return True
         seen.add(id(value))
-    grown = getattr(value, "front", None) is not None
     inside = [part for part in parts_of(value) if not is_run(part)] if grown else children(value)
     return any(is_shared(cap, v, seen) for v in inside)
 

@@ -23,7 +23,7 @@ import numpy as np
 from dynacomp.capture.arithmetic import graph_scalars
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.bodies.subgraphs import localise
-from dynacomp.capture.graph.avals import Aval, aval_of
+from dynacomp.capture.graph.avals import Aval, aval_of, weakly
 from dynacomp.capture.numbers import dynamic_scalars, size_values
 from dynacomp.capture.numbers.applied import Applied, Given
 from dynacomp.capture.numbers.graph_inputs import add_input, symbolic_dims
@@ -77,8 +77,11 @@ def parts(cap: Capture, v: Value) -> list[Any] | None:
     made, found, places = columns
     length = size_values.symbol(cap, S.Count(v.source), list.__len__(v.real), least=2)  # type: ignore[arg-type, attr-defined]
     firsts = _first(made.of, S.Item(v.source, 0))  # type: ignore[arg-type, attr-defined]
-    stacks = [_column(cap, place, x, length, first) for place, x, first in zip(places, found, firsts)]
-    for stack, path in zip(stacks, _paths(made.of)):
+    paths = list(_paths(made.of))
+    weak_types = [getattr(Objects(path)(v.real[:1])[0], "weak_type", False) for path in paths]  # type: ignore[attr-defined]
+    stacks = [_column(cap, place, x, length, first, weak)
+              for place, x, first, weak in zip(places, found, firsts, weak_types)]
+    for stack, path in zip(stacks, paths):
         if not is_scalar(stack):
             own = Objects(path)
             source = S.Host(repr(own), (v.source,), own)  # type: ignore[arg-type]
@@ -100,11 +103,15 @@ def _first(of: Any, place: Any) -> Iterator[S.Source]:
         yield place
 
 
-def _column(cap: Capture, source: S.Host, found: Any, length: Any, first: S.Source) -> Any:
+def _column(cap: Capture, source: S.Host, found: Any, length: Any, first: S.Source, weak_type: bool) -> Any:
     if isinstance(found, tuple):
         return ScalarV(found, source=source)
     dims = symbolic_dims(cap, found[0], first)
-    return _input(cap, source, Aval((length, *dims), found.dtype))
+    made = _input(cap, source, Aval((length, *dims), found.dtype))
+    if not weak_type:
+        return made
+    aval = Aval(made.aval.shape, found.dtype, True)
+    return ArrayV(emit_node(cap, weakly, ((made.node,), {}), aval), aval)
 
 
 def _input(cap: Capture, source: S.Host, aval: Aval) -> ArrayV:
@@ -226,6 +233,20 @@ def keep_objects(cap: Capture, stack: ArrayV, rows: ArrayV, part: Callable[[Scal
     found = None if own is None else part(own)
     if found is not None:
         cap.numbers.originals[rows.node] = found
+
+
+def keep_picked(cap: Capture, picked: list[ArrayV], length: Any, rows: ArrayV) -> None:
+    """Notes it of what the rounds of a loop have appended: `picked`, the same on each way through the body."""
+    stack, k = picked[0].row or (None, None)
+    own = cap.numbers.originals.get(stack)  # type: ignore[arg-type]
+    line = k.series.line() if is_graph_number(k) and k.series is not None else None
+    if own is not None and line is not None and all(v is picked[0] for v in picked):
+        at, by, count = (as_scalar(cap, size_values.of_expr(cap, x)) for x in (line.at, line.by, length))
+        cap.numbers.originals[rows.node] = dynamic_scalars.host("picked", of_rounds, own, at, by, count)  # type: ignore[assignment]
+
+
+def of_rounds(items: tuple[Any, ...], at: int, by: int, count: int) -> tuple[Any, ...]:
+    return tuple(items[at + by * k] for k in range(count))
 
 
 def part_of(column: ScalarV, index: slice) -> ScalarV | None:

@@ -74,7 +74,7 @@ def leaf_at(cap: Capture, stack: Any, shape: Leaf, k: Value) -> Value:
         return given_rows.number_at(cap, stack, k)
     row: Any = subscript(cap, stack, k)
     if shape.number is None:
-        return ArrayV(row.node, row.aval, joined=True)  # the list has an object of its own, which no row is
+        return ArrayV(row.node, row.aval, joined=True, row=(stack.node, k))  # the list has its object, which no row is
     if shape.number is int:
         return graph_scalars.made_int(cap, row, shape.low, shape.high)
     return NumberV(row.node, row.aval, shape.number)

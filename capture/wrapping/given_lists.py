@@ -58,15 +58,17 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Arrays:
-    """A column of JAX's arrays of one dtype and shape, which is guarded apart, on no device that the program has
-    chosen."""
+    """A column of JAX's arrays of one dtype, weak type and shape, which is guarded apart, on no device that the program
+    has chosen."""
 
     ndim: int
     dtype: Any
+    weak_type: bool
 
     def __call__(self, items: Any) -> Iterator[Any]:
         if set(map(type, items)) != {ARRAY_TYPE} or items[0].ndim != self.ndim or any(
-                x.shape != items[0].shape or x.dtype != self.dtype or x.weak_type or x.committed for x in items):
+                x.shape != items[0].shape or x.dtype != self.dtype or x.weak_type is not self.weak_type or x.committed
+                for x in items):
             raise Unlike
         yield np.stack([np.asarray(x) for x in items])
 
@@ -184,7 +186,7 @@ def _of_item(item: Any, depth: int) -> Any:
     if cls in NUMBERS:
         return Numbers(cls)
     if cls is ARRAY_TYPE and _is_on_host(item):
-        return Arrays(item.ndim, item.dtype)
+        return Arrays(item.ndim, item.dtype, item.weak_type)
     if cls is np.ndarray and item.dtype.kind in "biuf":
         return HostArrays(item.shape, item.dtype)
     if (cls in (tuple, list) or _is_named_tuple(cls)) and item and depth:

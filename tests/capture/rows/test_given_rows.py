@@ -298,7 +298,16 @@ def changed_meanwhile(xs, k):
     return kept, xs[-1], tuple(kept)
 
 
+def appended_as_they_came(xs, k):
+    out, total = [], jnp.zeros(())
+    for i, x in enumerate(reversed(xs)):
+        out.append((i, x, x * 2))
+        total = total + x.sum()
+    return out, total, [(x, x + y, y) for x, y in zip(xs[k:], xs)], [xs[i] for i in range(1, len(xs))]
+
+
 @pytest.mark.parametrize(("fn", "given"), [
+    (appended_as_they_came, lambda xs: (list(xs), len(xs) // 2)),
     (handed_on, lambda xs: (list(xs), len(xs) // 2)), (changed_meanwhile, lambda xs: (list(xs), 0)),
     (pairs_handed_on, lambda xs: (list(zip(xs, range(len(xs)))),))], ids=lambda x: x.__name__)
 def test_arrays_that_are_handed_on_are_the_objects_that_came(fn, given):
@@ -310,6 +319,16 @@ def test_arrays_that_are_handed_on_are_the_objects_that_came(fn, given):
         want, found = ([places.get(id(leaf)) for leaf in jax.tree.leaves(f(*given(xs)))] for f in (fn, compiled))
         assert want == found and set(places.values()) <= set(found)
     assert dynacomp.stats()["frames_captured"] <= 4 and not dynacomp.stats()["frames_eager"]
+
+
+def test_weakly_typed_arrays():
+    def steps(xs):
+        h = jnp.bfloat16(1)
+        for x in xs:
+            h = h * x  # stays bfloat16
+        return h, jnp.stack(xs), sum(xs), [x * jnp.bfloat16(2) for x in xs]
+
+    assert captures(steps, lambda n: ([jnp.asarray(1.0) + i / 8 for i in range(n)],)) <= 3
 
 
 def test_large_arrays_are_not_stacked_in_each_call():

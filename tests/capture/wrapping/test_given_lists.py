@@ -13,15 +13,16 @@ LENGTHS = (5, 7, 3, 6, 2)
 
 
 def test_columns():
-    pairs = Columns(Many(tuple, (Numbers(int), Arrays(1, jnp.float32))))
+    pairs = Columns(Many(tuple, (Numbers(int), Arrays(1, jnp.float32, False))))
     numbers, arrays = pairs([(i, jnp.ones(2) * i) for i in range(3)])
     assert numbers == (0, 1, 2) and arrays.tolist() == [[0, 0], [1, 1], [2, 2]]
 
 
 @pytest.mark.parametrize(("of", "items"), [
     (Numbers(int), [1, True]), (Numbers(float), [1.0, np.float64(2)]), (Many(tuple, (Numbers(int),)), [(1,), (1, 2)]),
-    (Arrays(0, jnp.float32), [jnp.float32(1), jnp.asarray(1.0)]), (HostArrays((2,), np.dtype("f4")), [np.zeros(2)]),
-    (Arrays(1, jnp.float32), [jax.device_put(jnp.ones(2), jax.devices()[0])])])
+    (Arrays(0, jnp.float32, False), [jnp.float32(1), jnp.asarray(1.0)]),
+    (HostArrays((2,), np.dtype("f4")), [np.zeros(2)]),
+    (Arrays(1, jnp.float32, False), [jax.device_put(jnp.ones(2), jax.devices()[0])])])
 def test_others_are_unlike(of, items):
     with pytest.raises(Unlike):
         Columns(of)(items)
