@@ -325,7 +325,7 @@ def _partial_eval(trace: Any, *tracers: Any, region: Region, sizes: Sizes) -> Se
     gives its values beside tangents that nobody knows yet."""
     unknown = tuple(not t.pval.is_known() for t in tracers)
     whole = dict(region=region, sizes=sizes)
-    if all(unknown) or not any(unknown):
+    if not any(unknown):
         return trace.default_process_primitive(region_p, tracers, whole)
     (first, later, others), _, left = region.having(sizes, ("parted", unknown), lambda r: r.parted(unknown))
     if all(others):

@@ -98,6 +98,20 @@ def test_what_follows_from_known_values_is_known(transform, compiler):
     assert compiler.made <= 5
 
 
+def test_results_that_follow_from_constants_are_known(compiler):
+    """Where the values are Python's numbers, the tangents are all that a region of such a rule is given."""
+    made = Region(jax.make_jaxpr(lambda tangent: (jnp.sin(3.0), 2 * jnp.cos(3.0) * tangent))(1.0), compiler)
+
+    @jax.custom_jvp
+    def sine(x):
+        return jnp.sin(x)
+
+    sine.defjvp(lambda primals, tangents: tuple(apply(made, *tangents)))
+    for _ in range(3):
+        value, slope = jax.value_and_grad(sine)(3.0)
+        np.testing.assert_allclose([value, slope], [np.sin(3.0), 2 * np.cos(3.0)], rtol=1e-6)
+
+
 def test_what_jax_stages_holds_no_region(region):
     assert "dynacomp_region" not in str(jax.make_jaxpr(region)(X, W))
     assert "dynacomp_region" not in str(jax.make_jaxpr(jax.grad(region))(X, W))
