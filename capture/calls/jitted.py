@@ -26,6 +26,7 @@ from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.undo_log import Watch
 from dynacomp.capture.tracing.library_objects import open_callable
+from dynacomp.capture.tracing.lowered_args import has_numerics
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.constant import Const, stands_for
 from dynacomp.capture.values.questions import is_container, is_value
@@ -39,7 +40,7 @@ def inside(cap: Capture, fn: Const) -> Value | None:
     """The function inside `jax.jit(f)`, or inside a compiled function of ours, where it is to be entered."""
     obj = fn.value
     ours = isinstance(obj, CompiledFunction)
-    if ours and getattr(obj.key, "numerics", "") != getattr(cap.options, "numerics", ""):
+    if ours and not has_numerics(cap, obj):
         raise Break("call", "a function that was compiled with other numerics")
     wrapped = getattr(obj, "__wrapped__", None) if ours or type(obj) is JITTED and not jit_places(obj) else None
     if wrapped is None:

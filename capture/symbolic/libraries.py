@@ -16,6 +16,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dynacomp.capture._native import CompiledFunction
 from dynacomp.capture.base.classes import entries, module_name, mro, name_of
 from dynacomp.capture.base.remembered import remembered
 
@@ -324,6 +325,11 @@ def _is_host(module: str) -> bool:
 def is_user_function(obj: Any) -> bool:
     """A Python function whose code must be captured when a library calls it."""
     return issubclass(type(obj), types.FunctionType) and not is_library(obj)
+
+
+def is_compiled(obj: Any) -> bool:
+    """Whether it is such a function, compiled by us: who calls it captures it too."""
+    return type(obj) is CompiledFunction and is_user_function(obj.__wrapped__)
 
 
 def has_user_call(cls: type) -> bool:

@@ -12,7 +12,7 @@ import functools
 import types
 from typing import Any
 
-from dynacomp.capture.symbolic.libraries import has_user_call, is_host, is_library, is_user_function
+from dynacomp.capture.symbolic.libraries import has_user_call, is_compiled, is_host, is_library, is_user_function
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.tracing.rebuilt import WithAttributes, WithCells
@@ -71,7 +71,7 @@ def holds_user_code(obj: Any, depth: int = 0) -> bool:
 
 def _is_users(obj: Any) -> bool:
     """Whether calling it enters code of the program."""
-    return is_user_function(obj) or is_python_class(type(obj)) and has_user_call(type(obj))
+    return is_user_function(obj) or is_compiled(obj) or is_python_class(type(obj)) and has_user_call(type(obj))
 
 
 def _parts(obj: Any) -> list[tuple[Any, Any]]:

@@ -33,7 +33,7 @@ from dynacomp.capture.numbers import host_arrays
 from dynacomp.capture.numbers.dynamic_scalars import TEXTS
 from dynacomp.capture.numbers.given_arrays import is_constant
 from dynacomp.capture.numbers.graph_inputs import scalar_node
-from dynacomp.capture.symbolic.libraries import has_user_call, is_host, is_user_function
+from dynacomp.capture.symbolic.libraries import has_user_call, is_compiled, is_host, is_user_function
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.tracing.failures import is_entered
 from dynacomp.capture.tracing.hosted import as_real, exists
@@ -111,8 +111,14 @@ def _number(cap: Capture, value: NumberV) -> Any:
     return node if value.aval == aval_of(value.kind()) else LibraryArg(weak, (node, value.kind), {})
 
 
+def has_numerics(cap: Capture, compiled: Any) -> bool:
+    """Whether one of our compiled functions keeps the numerics contract that the program at hand does."""
+    return getattr(compiled.key, "numerics", "") == getattr(cap.options, "numerics", "")
+
+
 def _const(cap: Capture, value: Const) -> Any:
-    if is_user_function(peek(value)) or is_entered(cap, peek(value)):
+    obj = peek(value)
+    if is_user_function(obj) or is_entered(cap, obj) or is_compiled(obj) and has_numerics(cap, obj):
         return Standin(cap, value)
     if hosted_by_content(cap, value):
         return peek(value)

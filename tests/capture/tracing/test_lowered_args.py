@@ -142,6 +142,34 @@ def test_a_model_under_a_transformation_is_its_call():
     check_one_graph(lambda x: jax.grad(net)(x), (X,), (X + 2,))
 
 
+@pytest.mark.parametrize("transformed", [
+    jax.grad, jax.value_and_grad, jax.hessian, lambda f: lambda x: jax.vmap(f)(x[:, None]),
+    lambda f: lambda x: jax.jvp(f, (x,), (x,)), lambda f: jax.grad(lambda x: jax.grad(f)(x).sum()),
+], ids=["grad", "value_and_grad", "hessian", "vmap", "jvp", "grad of grad"])
+def test_a_compiled_function_under_a_transformation_is_entered(transformed):
+    """What it does to outer objects happens in each call, and breaks nothing."""
+    def program(wrap):
+        seen = []
+
+        def loss(x):
+            seen.append(x.shape)
+            if x.ndim > 3:
+                seen.append(np.random.rand())
+            return (x ** 3).sum()
+
+        step = transformed(wrap(loss))
+        return wrap(lambda x: (step(x), len(seen)))
+
+    dynacomp.reset()
+    plain, compiled = program(lambda f: f), program(dynacomp.jit)
+    for n in (3, 3, 4, 5, 6, 3):
+        x = jnp.arange(1.0, n + 1)
+        for want, found in zip(jax.tree.leaves(plain(x)), jax.tree.leaves(compiled(x)), strict=True):
+            np.testing.assert_allclose(found, want, rtol=1e-5)
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] <= 3 and not stats["breaks"] and not stats["frames_eager"]
+
+
 def test_what_cannot_be_an_argument_breaks_the_graph_and_is_named():
     class Odd:
         pass
