@@ -25,8 +25,9 @@ from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.computed import ScalarV
 from dynacomp.capture.values.constant import is_exactly
-from dynacomp.capture.values.iterators import counters
+from dynacomp.capture.values.iterators import CountIterV, GeneratorV, counters
 from dynacomp.capture.values.kind import kind
+from dynacomp.capture.values.questions import is_stream
 from dynacomp.capture.values.value import Value
 
 MAX_UNROLLED_OPS = 4_000  # array operations of one unrolled loop
@@ -109,10 +110,17 @@ def since_entered(frame: Frame, instr: Instruction, loop: Loop, ops: int) -> tup
 def rounds_of(frame: Frame, instr: Instruction, begun: int) -> int:
     """How many rounds a loop will begin that has begun so many, as far as that is known: a `while` may end with this
     one."""
-    counts = counters(frame.stack[-1]) if instr.name == "FOR_ITER" else []
+    counts = ends(frame.stack[-1]) if instr.name == "FOR_ITER" else []
     left = [len(range(c.current.value, c.stop.value, c.step.value)) for c in counts
             if all(is_exactly(x, int) for x in (c.current, c.stop, c.step)) and c.step.value]
     return begun - 1 + max(1, min(left, default=1))
+
+
+def ends(it: Value) -> list[CountIterV]:
+    """The counts with which an iterator ends, or at the latest: `zip(range(steps), batches)` of a generator does."""
+    parts = it.parts if is_stream(it) and it.kind == "zip" else []
+    return counters(it) or ([c for part in parts for c in counters(part)] if all(
+        counters(part) or isinstance(part, GeneratorV) for part in parts) else [])
 
 
 def is_going_on(frame: Frame, instr: Instruction) -> bool:

@@ -2,11 +2,13 @@
 
 import time
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import dynacomp
+from dynacomp.capture.control_flow import long_loops
 from tests.changing.kit import outcome, unlike
 
 
@@ -110,3 +112,30 @@ def test_an_int_that_ends_a_while_is_a_size(fn):
         made.append(dynacomp.stats()["frames_captured"])
     assert made[3] == 2 and made[-1] == made[6] <= 4  # none, one, and below zero are entries of their own
     assert not dynacomp.stats()["breaks"] and not dynacomp.stats()["frames_eager"]
+
+
+def batches(x):
+    while True:
+        x = jnp.sin(x) + 1
+        yield x
+
+
+def trained(steps):
+    w = jnp.ones(3)
+    for _, x in zip(range(steps), batches(jnp.ones(3))):
+        w = w - 0.1 * jax.grad(lambda w: jnp.tanh(w * x).sum())(w)  # noqa: B023
+    return w
+
+
+def test_steps_that_a_range_ends_beside_a_generator_are_told_after_two(monkeypatch):
+    left, leave = [], long_loops.leave
+
+    def noted(cap, loop, reason, detail=""):
+        left.append((reason, loop.rounds))
+        leave(cap, loop, reason, detail)
+
+    monkeypatch.setattr(long_loops, "leave", noted)
+    dynacomp.reset()
+    np.testing.assert_allclose(dynacomp.jit(trained)(900), trained(900), rtol=1e-3)
+    assert left[0][0] == "long_loop" and left[0][1] <= 4
+    assert dynacomp.stats()["breaks"]["long_loop"] == 1
