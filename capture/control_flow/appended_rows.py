@@ -60,7 +60,7 @@ def fill(loop: Iteration, rounds: Any, shapes: dict[ListV, tuple[Any, ...]], row
     """The lists that grow hold what all rounds have appended; `stacks` is what the node gives for the slots."""
     for row, stack in zip(of_class(Slot, rows), stacks):
         if is_graph_array(row.merged):
-            given_rows.keep_picked(loop.cap, row.values, rounds, stack)
+            given_rows.keep_picked(loop.cap, loop.state, row.values, rounds, stack)
     left = iter(stacks)
     columns = iter([next(left) if isinstance(row, Slot) else row.loop.column(row) for row in rows])
     for v, of_round in shapes.items():

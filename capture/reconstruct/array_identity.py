@@ -12,6 +12,7 @@ import operator
 from typing import Any
 
 from dynacomp.capture.numbers import dynamic_scalars
+from dynacomp.capture.numbers.host_functions import as_scalar
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.values.computed import ArrayV, ScalarV
 from dynacomp.capture.values.constant import Const, is_exactly
@@ -52,8 +53,10 @@ def chosen(origin: Any, made: Any, first: int, existing: tuple[Any, ...]) -> Any
 def object_of(cap: Capture, v: ArrayV) -> ScalarV | None:
     """The array that the call was given which a row of a stack is; None where it was given none, or which one is not
     known before the call."""
-    stack, k = v.row or (None, None)
-    own = cap.numbers.originals.get(stack)  # type: ignore[arg-type]
-    if own is None or not (is_scalar(k) or is_exactly(k, int)):
+    own = None if v.row is None else cap.numbers.originals.get(v.row[0])
+    if v.row is None or own is None:
+        return None
+    k = as_scalar(cap, v.row[1])
+    if not (is_scalar(k) or is_exactly(k, int)):
         return None
     return dynamic_scalars.host("getitem", operator.getitem, own, k)  # type: ignore[return-value]

@@ -235,11 +235,13 @@ def keep_objects(cap: Capture, stack: ArrayV, rows: ArrayV, part: Callable[[Scal
         cap.numbers.originals[rows.node] = found
 
 
-def keep_picked(cap: Capture, picked: list[ArrayV], length: Any, rows: ArrayV) -> None:
-    """Notes it of what the rounds of a loop have appended: `picked`, the same on each way through the body."""
+def keep_picked(cap: Capture, loop: Any, picked: list[ArrayV], length: Any, rows: ArrayV) -> None:
+    """Notes it of what the rounds of a loop (whose State is `loop`) have appended: `picked`, the same on each way
+    through the body, of a row that this loop counts, not one around it."""
     stack, k = picked[0].row or (None, None)
     own = cap.numbers.originals.get(stack)  # type: ignore[arg-type]
-    line = k.series.line() if is_graph_number(k) and k.series is not None else None
+    series = k.series if is_graph_number(k) else None
+    line = series.line() if series is not None and series.loop.state is loop else None
     if own is not None and line is not None and all(v is picked[0] for v in picked):
         at, by, count = (as_scalar(cap, size_values.of_expr(cap, x)) for x in (line.at, line.by, length))
         cap.numbers.originals[rows.node] = dynamic_scalars.host("picked", of_rounds, own, at, by, count)  # type: ignore[assignment]

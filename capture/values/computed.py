@@ -24,7 +24,7 @@ class ArrayV(Value):
     attrs: dict[str, Any] | None = None  # what the program has noted on an array that the Graph computes
     origin: Any = None  # where the Graph may have chosen an existing array: a NumberV says which: `array_identity`
     joined: bool = False  # the Graph chose it: it may be any array that the Graph has computed
-    row: tuple[Any, Any] | None = None  # of which stack it is a row (its Node), and which one (a NumberV)
+    row: tuple[Any, Any] | None = None  # of which stack it is a row (its Node), and which one (a number)
 
 
 @dataclass(eq=False)

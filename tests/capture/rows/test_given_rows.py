@@ -303,7 +303,8 @@ def appended_as_they_came(xs, k):
     for i, x in enumerate(reversed(xs)):
         out.append((i, x, x * 2))
         total = total + x.sum()
-    return out, total, [(x, x + y, y) for x, y in zip(xs[k:], xs)], [xs[i] for i in range(1, len(xs))]
+    return out, total, [(x, x + y, y) for x, y in zip(xs[k:], xs)], [xs[i] for i in range(1, len(xs))], [
+        (x, 1) for x in xs][k]
 
 
 @pytest.mark.parametrize(("fn", "given"), [
