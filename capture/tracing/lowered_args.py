@@ -18,6 +18,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.of_class import of_class
@@ -33,7 +34,7 @@ from dynacomp.capture.numbers import host_arrays
 from dynacomp.capture.numbers.dynamic_scalars import TEXTS
 from dynacomp.capture.numbers.given_arrays import is_constant
 from dynacomp.capture.numbers.graph_inputs import scalar_node
-from dynacomp.capture.symbolic.libraries import has_user_call, is_compiled, is_host, is_user_function
+from dynacomp.capture.symbolic.libraries import has_user_call, is_compiled, is_host, is_pure_module, is_user_function
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.tracing.failures import is_entered
 from dynacomp.capture.tracing.hosted import as_real, exists
@@ -50,11 +51,21 @@ from dynacomp.capture.values.questions import is_object, is_sequence, is_value, 
 from dynacomp.capture.values.value import Value, as_python
 from dynacomp.capture.wrapping import ndarrays
 from dynacomp.capture.wrapping.builder import entries_of, items_of
-from dynacomp.capture.wrapping.builtin_subclasses import IMMUTABLE, SCALARS, SPECIAL, inherits, payload_base, refill
+from dynacomp.capture.wrapping.builtin_subclasses import (
+    IMMUTABLE,
+    SCALARS,
+    SPECIAL,
+    inherits,
+    is_number,
+    payload_base,
+    refill,
+)
 from dynacomp.capture.wrapping.constants import const_array
 from dynacomp.capture.wrapping.immutability import TREEDEF
 from dynacomp.capture.wrapping.pytree_shells import Memo, attributes, fixed_fields, shell
 
+LIKE_ARRAYS = {"shape", "dtype", "ndim"}  # attributes by which JAX tells what it is given
+SHOWN = {"__repr__", "__str__", "__format__", "__getnewargs__"}  # methods of numbers that JAX never calls
 MAX_LITERAL = 4096  # elements of a NumPy array that a Graph spells out
 # How JAX and its libraries call the parameters that are functions.
 FUNCTIONS = {"fun", "f", "fn", "func", "function", "body_fun", "cond_fun", "true_fun", "false_fun"}
@@ -172,6 +183,8 @@ def _object(cap: Capture, value: ObjectV) -> Any:
     anew = library_object(cap, value)
     if anew is not None:
         return lower_arg(cap, anew)
+    if is_plain_number(cap, value):
+        return lower_arg(cap, value.payload)
     memo: Memo = {}
     built = shell(cap, value, memo)
     if value.payload is not None and jax.tree_util.all_leaves([built]):
@@ -200,9 +213,20 @@ def of_attributes(cap: Capture, value: ObjectV) -> LibraryV:
     return LibraryV(WithFields(value.cls, tuple(found)), tuple(found.values()))
 
 
+def is_plain_number(cap: Capture, value: ObjectV) -> bool:
+    """Whether JAX takes a number of a subclass as it takes the plain one, as also its own that carry a dtype
+    (`TypedFloat`): it hands them to derivative rules in place of Python's."""
+    if not is_number(value) or not inherits(value.cls, *(n for n in SPECIAL if n not in SHOWN)):
+        return False
+    base: Any = payload_base(value.cls)
+    if attributes(cap, value).keys() & LIKE_ARRAYS:
+        return is_pure_module(module_name(value.cls)) and exists(value) and aval_of(value.real) == aval_of(base())
+    return jax.tree_util.all_leaves([base.__new__(value.cls)])
+
+
 def _with_payload(cap: Capture, value: ObjectV) -> Any:
     number = payload_base(value.cls) in SCALARS
-    if not inherits(value.cls, *SPECIAL) or attributes(cap, value).keys() & {"shape", "dtype", "ndim"} or (
+    if not inherits(value.cls, *SPECIAL) or attributes(cap, value).keys() & LIKE_ARRAYS or (
             attributes(cap, value) and not number):
         if exists(value) and _holds_literals(cap, value.payload):
             return value.real

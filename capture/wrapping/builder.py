@@ -48,7 +48,13 @@ from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import CellV, ObjectV, OpaqueV
 from dynacomp.capture.values.questions import is_scalar
 from dynacomp.capture.values.value import Lazy, MutableV, Value
-from dynacomp.capture.wrapping.builtin_subclasses import is_bare_named_tuple, own_iter, payload_base, read_payload
+from dynacomp.capture.wrapping.builtin_subclasses import (
+    NUMBERS,
+    is_bare_named_tuple,
+    own_iter,
+    payload_base,
+    read_payload,
+)
 from dynacomp.capture.wrapping.changing_contents import reading
 from dynacomp.capture.wrapping.immutability import TREEDEF, is_changeable, is_python_class, says_literals
 from dynacomp.capture.wrapping.keyed_tables import settled
@@ -356,7 +362,8 @@ def _wrap_other(cap: Capture, obj: Any, source: S.Source) -> Value:
         return (opaque if isinstance(obj, jax.ref.Ref) else _tracer)(cap, obj, source)
     if is_bare_named_tuple(type(obj)):
         return _tuple(cap, obj, source)
-    if payload_base(type(obj)) is not None and not _is_library_leaf(obj):
+    if payload_base(type(obj)) is not None and (
+            payload_base(type(obj)) in NUMBERS or not _is_library_leaf(obj)):
         row = WRAPPERS[payload_base(type(obj))]  # type: ignore[index]
         return _instance(cap, obj, source, unread=lambda held: read_payload(cap, row, held))
     if issubclass(cls, (threading.local, BaseException)) or (

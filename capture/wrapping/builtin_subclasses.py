@@ -28,7 +28,8 @@ HEAP, IMMUTABLE_TYPE = 1 << 9, 1 << 8  # Py_TPFLAGS_*
 SEQUENCES = (list, tuple, collections.deque)
 TABLES = (dict, collections.OrderedDict, collections.defaultdict)
 SETS = (set, frozenset)
-SCALARS = (int, float, complex, str, bytes)
+NUMBERS = (int, float, complex)
+SCALARS = (*NUMBERS, str, bytes)
 BASES = (*SEQUENCES, *TABLES, *SETS, *SCALARS)
 _IDS = frozenset(map(id, BASES))  # metaclasses compare their classes as they like
 IMMUTABLE = (tuple, frozenset, *SCALARS)
@@ -119,7 +120,7 @@ def plain(value: Value) -> Value:
 
 def is_number(value: Value) -> bool:
     """An instance of a subclass of int, float or complex that other numbers and arrays see as that number."""
-    return is_object(value) and payload_base(value.cls) in (int, float, complex) and inherits(
+    return is_object(value) and payload_base(value.cls) in NUMBERS and inherits(
         value.cls, "__int__", "__index__", "__float__", "__complex__", "__array__", "__jax_array__")
 
 

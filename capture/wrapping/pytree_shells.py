@@ -112,6 +112,8 @@ def _bare(cap: Capture, value: ObjectV, memo: Memo) -> Any:
     if issubclass(value.cls, BaseException):
         raise Break("argument", f"an exception that the program made ({value.cls.__qualname__})")
     base: Any = payload_base(value.cls)
+    if base in IMMUTABLE and is_changing(value.payload):  # its class may look at the number
+        raise NeedsConcrete(as_scalar(cap, value.payload))  # type: ignore[arg-type]
     content = (shell(cap, value.payload, memo),) if base in IMMUTABLE else ()
     kept = cap.known.shells.get(id(value)) if base is None else None
     built = (base or built_in_base(value.cls)).__new__(value.cls, *content) if kept is None else kept[1]

@@ -237,3 +237,45 @@ def test_a_call_that_hands_functions_back_does_not_fail_for_that():
         return len(x) * x, jax.nn.relu
 
     assert not fails_now(call, ((node("x"),), {}))
+
+
+class Metres(float):
+    """A number that prints in its own way."""
+
+    def __repr__(self):
+        return f"{float(self)} m"
+
+
+def scaled(metres, x):
+    return jnp.sin(metres) * x + metres * x
+
+
+@jax.custom_jvp
+def wave(x, y):
+    return jnp.sin(x) * y
+
+
+@wave.defjvp
+@dynacomp.jit
+def _(primals, tangents):
+    (x, y), (dx, dy) = primals, tangents
+    return wave(x, y), dx * jnp.cos(x) * y * 2 + dy * x
+
+
+def test_numbers_of_a_class_that_change_are_numbers():
+    """They ended the capture for ever: a defect."""
+    dynacomp.reset()
+    compiled = dynacomp.jit(scaled)
+    for n in range(6):
+        assert jnp.allclose(compiled(Metres(n / 2), X), scaled(Metres(n / 2), X))
+    found = dynacomp.stats()
+    assert found["frames_captured"] == 2 and not found["breaks"] and not found["frames_eager"]
+
+
+def test_rules_that_jax_hands_its_typed_numbers():
+    """Each number was another object, and the sixth call broke."""
+    dynacomp.reset()
+    for n in range(7):
+        assert jnp.allclose(jax.grad(wave)(n / 2, 2.0), jnp.cos(n / 2) * 4, atol=1e-6)
+    found = dynacomp.stats()
+    assert found["frames_captured"] == 2 and not found["breaks"] and not found["frames_eager"]
