@@ -12,7 +12,7 @@ from typing import Any
 
 from jax._src.core import OpaqueTraceState
 
-from dynacomp.capture.arithmetic import arrays, graph_scalars, later, moving_slices
+from dynacomp.capture.arithmetic import arrays, graph_scalars, later, moving_slices, powers
 from dynacomp.capture.arithmetic.identity import same_object
 from dynacomp.capture.arithmetic.indices import has_index, index_value, slice_of
 from dynacomp.capture.arithmetic.pairs import Pair, Pairs
@@ -146,7 +146,7 @@ def _array_op(cap: Capture, op: Any, a: Value, b: Value) -> Value:
     _refuse_text(op, a)
     if op.__name__.startswith("i") and op not in (operator.invert, operator.index) and ndarrays.is_numpy(a):
         raise Break("store", "an in-place operation on a NumPy array")
-    return library_call(cap, _plain(op), [a, b])
+    return powers.power(cap, a, b) if _plain(op) is operator.pow else library_call(cap, _plain(op), [a, b])
 
 
 def _refuse_text(op: Any, a: Value) -> None:

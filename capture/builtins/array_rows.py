@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dynacomp.capture.arithmetic import arrays
+from dynacomp.capture.arithmetic import arrays, powers
 from dynacomp.capture.builtins.builtin_rows import NONE, row
 from dynacomp.capture.graph import sized_calls
 from dynacomp.capture.numbers import dynamic_scalars, size_values
@@ -29,6 +29,11 @@ def _squeeze(cap: Capture, a: Value, axis: Value = NONE) -> Value:
     if is_graph_array(a) and stands_for(axis, None):
         return library_call(cap, jnp.squeeze, [a, *arrays.squeezed(cap, a)])
     return library_call(cap, jnp.squeeze, [a, axis])
+
+
+@row(jnp.power, jnp.pow)
+def _power(cap: Capture, x1: Value, x2: Value) -> Value:
+    return powers.power(cap, x1, x2, jnp.power)
 
 
 @row(jax.lax.scan)
