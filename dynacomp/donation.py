@@ -23,6 +23,7 @@ from jax._src.api_util import resolve_argnums
 from jax._src.core import trace_ctx
 
 import dynacomp.capture._native as _native
+from dynacomp.capture.portable import prints
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ def donated(fn: Callable[..., Any], donate_argnums: Any, donate_argnames: Any, s
 class DonatingFunction(_native.CompiledFunction):
     """A compiled function that deletes what was donated to it."""
 
+    __slots__ = ("warned",)  # of no account for what it computes, as all else is that it holds
     donated: Donated
     warned: set[str]
 
@@ -71,6 +73,9 @@ class DonatingFunction(_native.CompiledFunction):
             self.warned.add(shown)
             warnings.warn(f"Some donated buffers were not usable: {shown}.\nSee an explanation at "
                           "https://docs.jax.dev/en/latest/faq.html#buffer-donation.", stacklevel=3)
+
+
+prints.ROWS[DonatingFunction] = prints.ROWS[_native.CompiledFunction]
 
 
 def donating(fn: Callable[..., Any], on_miss: Any, options: Any, which: Donated) -> DonatingFunction:

@@ -203,6 +203,14 @@ def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], his
     history.split |= split_by_condition(fn, code, args)
     history.data |= bool(container) or isinstance(argument, Local) and type(args[argument.index]) in (str, bytes)
     notices.log("recompiles", lambda: recompile_text(fn, code, args))
+    history.died = history.captures - len(idle.infos_of(code))
+    known = recalled(options, fn, code, args, functools.partial(is_lasting, history, seen))
+    if known is not None and known.info.traced != history.traced:
+        known = None
+    if known is not None:
+        if known.info.breaks is not None:
+            report_break(known.info.breaks, code, options)
+        return served(known, code, fn, args, options, history, "frames_recalled")
     with apart(history):
         return captured(options, fn, code, args, history)
 
@@ -214,16 +222,7 @@ def apart(history: History) -> AbstractContextManager[Any]:
 
 
 def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], history: History) -> Any:
-    history.died = history.captures - len(idle.infos_of(code))
     seen, lessons = history.seen(kind_of_call(fn, args)), Lessons(order=history.order)
-    fits = functools.partial(is_lasting, history, seen)
-    known = None if history.traced else recalled(options, fn, code, args, fits)
-    if known is not None:
-        if known.info.breaks is not None:
-            report_break(known.info.breaks, code, options)
-        note(known.info, code, history, seen, "frames_recalled")
-        _native.add_entry(code, known)
-        return known
     if code.co_flags & SUSPENDS and idle.is_left_suspended(code, fn, args, options):
         return True
     with surfacing(), counters.timed("capture"), no_stack_noted():
@@ -243,10 +242,17 @@ def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], h
         failed(history, why)
         return eager(code, why.kind, why.detail)
     history.failures = 0
+    return served(found, code, fn, args, options, history, "frames_captured")
+
+
+def served(entry: Any, code: CodeType, fn: Any, args: tuple[Any, ...], options: Options, history: History,
+           counter: str) -> Any:
+    """The answer to a call for which an entry was found: that, or plain Python where nothing is computed."""
+    info = entry.info
     if idle.is_left_alone(code, fn, args, info, options):
         return True
-    note(info, code, history, seen)
-    entry: Any = idle.entry_without_guards(code, fn, args, info, options) or found
+    note(info, code, history, history.seen(kind_of_call(fn, args)), counter)
+    entry = idle.entry_without_guards(code, fn, args, info, options) or entry
     _native.add_entry(code, entry)
     return entry
 

@@ -40,6 +40,17 @@ def is_library(module: Any) -> bool:
     return type(file) is str and is_library_file(file)
 
 
+def name_of(module: ModuleType) -> str:
+    """The name under which a module is found, not always its own: `_collections_abc` says `collections.abc`."""
+    name = module.__name__
+    if sys.modules.get(name) is module:
+        return name
+    found = next((known for known, other in list(sys.modules.items()) if other is module), None)
+    if found is None:
+        raise Unportable(f"module {name}")
+    return found
+
+
 def module_of(table: Any) -> str | None:
     """The name of the module whose namespace this dict is."""
     name = table.get("__name__") if type(table) is dict else None

@@ -17,6 +17,7 @@ from typing import Any
 
 from jax._src.tree_util import _registry as REGISTRY  # how JAX takes objects apart
 
+from dynacomp.capture._native import CompiledFunction
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.portable.homes import module_of
 from dynacomp.capture.portable.instances import HEAP_TYPE, object_dict
@@ -67,7 +68,7 @@ def _parts(*names: str) -> Callable[[Any], Iterator[Step]]:
 
 
 def _function(fn: types.FunctionType) -> Iterator[Step]:
-    yield ("get", "__code__"), fn.__code__
+    yield from _parts("__code__", "__defaults__", "__kwdefaults__")(fn)
     if module_of(fn.__globals__) is None:
         yield NAMESPACE, fn.__globals__
     for k, cell in enumerate(fn.__closure__ or ()):
@@ -117,6 +118,7 @@ LEADING: tuple[tuple[Any, Callable[[Any], Iterator[Step]]], ...] = (
     (types.MethodType, _parts("__func__", "__self__")),
     ((classmethod, staticmethod), _parts("__func__")),
     (property, _parts("fget", "fset", "fdel")),
+    ((CompiledFunction, functools._lru_cache_wrapper), _parts("__wrapped__")),
     (type, _class),
     (tuple, lambda obj: ((("item", k), x) for k, x in enumerate(tuple.__iter__(obj)))),
 )

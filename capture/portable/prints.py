@@ -19,21 +19,26 @@ import sys
 import types
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
+from jax._src.literals import TypedComplex, TypedFloat, TypedInt, TypedNdArray
 from jax.sharding import SingleDeviceSharding
 
+from dynacomp.capture._native import CompiledFunction
 from dynacomp.capture.base.literals import LITERALS
 from dynacomp.capture.calls.calls import USER_RULES
 from dynacomp.capture.graph.avals import ARRAY_TYPE
-from dynacomp.capture.portable.homes import Unportable, is_library, is_library_file, module_of
+from dynacomp.capture.portable.homes import Unportable, is_library, is_library_file, module_of, name_of
 from dynacomp.capture.portable.instances import HEAP_TYPE, taken_apart
 from dynacomp.capture.wrapping.builder import JITTED
 
 OF_PYTHON = ("types", "_collections_abc", "sys")  # that keep what has no name in `builtins`
 MOST = 20_000  # objects that one record may lead to
+CACHED = type(functools.lru_cache(len))
+TYPED = (TypedInt, TypedFloat, TypedComplex)  # numbers that JAX has given a type, which `repr` tells
 LARGEST = 1 << 24  # bytes of an array that is read
 IGNORED = {"__dict__", "__weakref__", "__doc__", "__module__", "__annotations__", "__firstlineno__",
            "__static_attributes__", "__annotate__", "__annotate_func__", "__annotations_cache__"}  # of a class
@@ -256,10 +261,7 @@ def _instance(p: Prints, obj: Any) -> str:
 
 
 def _module(p: Prints, module: types.ModuleType) -> str:
-    name = module.__name__
-    if sys.modules.get(name) is not module:
-        raise Unportable(f"module {name}")
-    return f"module {name}"
+    return f"module {name_of(module)}"
 
 
 def _sequence(p: Prints, items: Any) -> str:
@@ -331,6 +333,30 @@ def _jitted(p: Prints, fn: Any) -> str:
     return digest("jitted", *p.all(fn.__wrapped__, *fn._jit_info))
 
 
+def _compiled(p: Prints, fn: Any) -> str:
+    """What `dynacomp.jit` has made of a function, with its options."""
+    return digest("compiled", *p.all(type(fn), fn.__wrapped__, fn.key, vars(fn)))
+
+
+def _cached(p: Prints, fn: Any) -> str:
+    """A function that remembers its results: which those are, guards ask."""
+    parameters = vars(fn).get("cache_parameters")
+    if parameters is None:
+        raise Unportable(f"a {type(fn).__qualname__}")
+    return digest("cached", p.of(fn.__wrapped__), p.of(parameters()))
+
+
+def _builtin(p: Prints, fn: types.BuiltinFunctionType) -> str:
+    """A function in C, or a method of an object."""
+    found = named(fn)
+    return f"library {'.'.join(found)}" if found is not None else digest("bound", fn.__name__, p.of(fn.__self__))
+
+
+def _constant(p: Prints, array: Any) -> str:
+    """What JAX has made of a Python number or of a NumPy array, with its type."""
+    return digest("constant", repr((array.shape, array.dtype.name, array.weak_type)), array.tobytes())
+
+
 def _array(p: Prints, array: jax.Array) -> str:
     """An array by its content, which compiled code may hold."""
     if array.nbytes > LARGEST or array.is_deleted() or not array.is_fully_addressable:
@@ -359,5 +385,7 @@ ROWS: dict[type, Callable[[Prints, Any], str]] = {
     types.ClassMethodDescriptorType: _of_class,
     type(jax.tree.structure(0)): _tree, types.UnionType: _union, types.GenericAlias: _generic,
     classmethod: _wrapped, staticmethod: _wrapped, property: _property, SingleDeviceSharding: _sharding,
-    ARRAY_TYPE: _array, JITTED: _jitted,
+    ARRAY_TYPE: _array, JITTED: _jitted, CompiledFunction: _compiled, TypedNdArray: _constant,
+    CACHED: _cached, types.BuiltinFunctionType: _builtin,
+    **dict.fromkeys(TYPED, _literal), type(Path()): lambda p, o: digest("path", str(o)),
 }

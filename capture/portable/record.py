@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jax._src.core import AxisEnv
+from jax._src.core import AxisEnv, eval_context
 from jax.sharding import AbstractMesh
 
 from dynacomp.capture._native import GuardProgram, jax_config_token
@@ -29,6 +29,7 @@ from dynacomp.capture.base.literals import is_literal, is_single
 from dynacomp.capture.base.marks import Mark
 from dynacomp.capture.bytecode.resume import living
 from dynacomp.capture.entries import Info, Parts
+from dynacomp.capture.portable import graphs
 from dynacomp.capture.portable.homes import Unportable, is_library, module_of
 from dynacomp.capture.portable.instances import is_value
 from dynacomp.capture.portable.paths import NAMESPACE, REGISTRY, Finder, Path, follow
@@ -37,17 +38,17 @@ from dynacomp.capture.portable.references import READERS, Changed, Reader, Write
 
 CONFIG = "jax_config"
 TOKEN = "abc_token"  # which every process has others of: there the classes are asked again
-UNPORTABLE = ("known_key", "suspended", "suspended_local", "suspended_delegate", "upcoming",
-              "iterated", "reduced")  # hashes and tokens of one process; rarely worth it
+UNPORTABLE = ("known_key", "suspended", "suspended_local", "suspended_delegate")  # hashes and tokens of one process
 LOADS = ("attr", "key")  # steps that read a name of a table
 BY_IDENTITY = ("is_not", "const", "weak_const")
 PLACE = "place "
 ORDER = "the order of sets"
-VALUES = (*LOADS, "local", "closure", "cell", "global", "slot", "dict", "item", "get")  # that fill a register
+VALUES = (*LOADS, "local", "closure", "cell", "global", "slot", "dict", "item", "get", "upcoming", "iterated",
+          "reduced")  # that fill a register
 SIZES = ("dim", "int_size")
 TABLES = ("type_unchanged", "names_unchanged")
-INFO = ("guards", "origin", "shapes", "operations", "scalars", "contents", "steps", "conditional", "arguments", "sized",
-        "counted", "numbers")
+INFO = ("traced", "guards", "origin", "shapes", "operations", "scalars", "contents", "steps", "conditional",
+        "arguments", "sized", "counted", "numbers")
 
 
 @dataclass(frozen=True)
@@ -62,11 +63,10 @@ class TextGraph:
 
 def written(parts: Parts, fn: Any, code: types.CodeType, args: tuple[Any, ...], hashes: bool = True) -> bytes:
     """The record of an entry that was made for this call of a frame. hashes: whether other processes may have the same
-    hashes of strings."""
-    info = parts.info
-    if info.traced or info.graph is None:
-        raise Unportable("it computes nothing")
-    held = GuardProgram(parts.steps).registers(fn, args)
+    hashes of strings. Where JAX transforms a caller, its Graph is written whole; settings are those of that call then,
+    not those in which it was captured."""
+    traced = parts.info.traced
+    held = GuardProgram([s for s in parts.steps if s[0] != CONFIG or not traced]).registers(fn, args)
     if held is None:
         raise Unportable("its guards do not hold of its own call")
     steps = Steps(held, code, parts.steps)
@@ -92,7 +92,9 @@ def _record(parts: Parts, steps: Steps, hashes: bool) -> bytes:
     if by_address or seed is not None and not hashes:
         raise Unportable("the order of sets, or hashes, which every process has others of")
     has_slot = parts.slot is not None
-    return pickle.dumps((seed, written_steps, runs, has_slot, known, resumes, abstract, str(info.graph)))
+    whole = graphs.write(steps.writer, info.graph) if info.traced and info.graph is not None else None
+    text = info.graph and (whole or str(info.graph))
+    return pickle.dumps((seed, written_steps, runs, has_slot, known, resumes, abstract, text))
 
 
 def read(data: bytes, fn: Any, code: types.CodeType, args: tuple[Any, ...]) -> Parts:
@@ -107,7 +109,8 @@ def read(data: bytes, fn: Any, code: types.CodeType, args: tuple[Any, ...]) -> P
         if issubclass(r.read(cls), r.read(base)) is not answer:
             raise Changed("what is registered with an abstract base class")
     known["scalars"] = {n: v if kind == "is" else Mark(r.register(v)) for n, kind, v in known["scalars"]}
-    info = Info(TextGraph(text), resumes=living(r.every(resumes)), **known)  # type: ignore[arg-type]
+    graph: Any = TextGraph(text) if type(text) is str else text and graphs.read(r, text)
+    info = Info(graph, resumes=living(r.every(resumes)), **known)
     return Parts(r.steps, {k: r.read(v) for k, v in runs.items()}, r.slot if has_slot else None, info)
 
 
@@ -268,7 +271,8 @@ class Call(Reader):
                 self.loads[made[1]] = made
             return made
         if kind == CONFIG:
-            token = jax_config_token(data[1])
+            with eval_context():
+                token = jax_config_token(data[1])
             if config_print(token) != data[2]:
                 raise Changed("the configuration of JAX")
             return CONFIG, token

@@ -21,18 +21,20 @@ from jax.sharding import SingleDeviceSharding
 from dynacomp.capture._native import known_dict, known_set
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.literals import is_literal, leaves
+from dynacomp.capture.builtins.cached_rows import CACHE, RESULT
 from dynacomp.capture.bytecode.code import decode
 from dynacomp.capture.bytecode.resume import Layout, layout_of, original_of, resume_code
-from dynacomp.capture.portable.homes import Unportable, is_library, module_of
+from dynacomp.capture.portable.homes import Unportable, is_library, module_of, name_of
 from dynacomp.capture.portable.instances import is_value, put_together, taken_apart
 from dynacomp.capture.portable.prints import ROWS as PRINTED
-from dynacomp.capture.portable.prints import Prints, at_name, device_name, named, shelf
+from dynacomp.capture.portable.prints import TYPED, Prints, at_name, device_name, named, shelf
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.reconstruct.checks import Check, Checks, check_at
 from dynacomp.capture.reconstruct.output import ProgramSlot
 
 ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")  # text that speaks of one process's memory
 OF_PROCESS = (known_dict, known_set, runtime.known_key)  # they are given hashes
+CACHED = (CACHE, RESULT)  # what functions that remember results keep out of sight
 FOUND = ("named", "kept", "of class", "module", "globals", "way")  # objects that exist, not made like others
 HOLDERS = {cls.__name__: cls for cls in (runtime.Weak, runtime.Held, runtime.Kept)}
 
@@ -180,8 +182,7 @@ def _table(w: Writer, table: dict[Any, Any]) -> tuple[Any, ...]:
 
 
 def _module(w: Writer, module: types.ModuleType) -> tuple[Any, ...]:
-    w.prints.of(module)
-    return "module", module.__name__
+    return "module", name_of(module)
 
 
 def made_code(write: Callable[[Any], tuple[Any, ...]], code: types.CodeType) -> tuple[Any, ...]:
@@ -214,6 +215,8 @@ def _resumed(w: Writer, code: types.CodeType) -> tuple[Any, ...]:
 
 def _descriptor(w: Writer, descriptor: Any) -> tuple[Any, ...]:
     owner, name = descriptor.__objclass__, descriptor.__name__
+    if descriptor in CACHED:
+        return "cached", CACHED.index(descriptor)
     if vars(owner).get(name) is not descriptor:
         raise Unportable(f"the descriptor {name}")
     return "of class", w.write(owner), name, w.prints.of(descriptor)
@@ -248,6 +251,11 @@ def _dtype(w: Writer, dtype: np.dtype[Any]) -> tuple[Any, ...]:
     return "dtype", dtype.name
 
 
+def _typed(w: Writer, number: Any) -> tuple[Any, ...]:
+    cls: Any = type(number)
+    return "typed", TYPED.index(cls), cls.__base__(number), number.dtype.name
+
+
 LEAF = jax.tree.structure(0)
 WRITERS: dict[type, Callable[[Writer, Any], tuple[Any, ...]]] = {
     Check: _check, Checks: lambda w, made: ("checks", w.every(made.checks)),
@@ -256,6 +264,7 @@ WRITERS: dict[type, Callable[[Writer, Any], tuple[Any, ...]]] = {
     types.CodeType: _resumed, ProgramSlot: lambda w, slot: ("slot",), **dict.fromkeys(HOLDERS.values(), _holder),
     **{cls: _descriptor for cls, row in PRINTED.items() if row is PRINTED[types.MemberDescriptorType]},
     SingleDeviceSharding: lambda w, s: ("device", device_name(s), s.memory_kind),
+    **dict.fromkeys(TYPED, _typed),
     **{type(np.dtype(t)): _dtype for t in (*np.sctypeDict.values(), jax.numpy.bfloat16)},
 }
 
@@ -340,6 +349,8 @@ READERS: dict[str, Callable[..., Any]] = {
     "resume": _resume, "check": _read_check, "checks": lambda r, held: Checks(tuple(r.every(held))),
     "weakref": lambda r, content: weakref.ref(r.read(content)),
     "dead": Reader.dead,
+    "cached": lambda r, place: CACHED[place],
     "slot": lambda r: r.slot, "made": Reader.made, "tree": _read_tree,
     "dtype": lambda r, name: np.dtype(name),
+    "typed": lambda r, kind, plain, name: TYPED[kind](plain, np.dtype(name)),
 }

@@ -74,6 +74,5 @@ def compiled(found: Captured, compile_one: Compile) -> Entry | Refusal | None:
     info = entry.info
     if info is not None:  # or an object that its guards look at has died by now
         info.compiled = made
-        if made is not None:
-            warm.keep(found.cap.root, parts, made, found.cap.options)
+        warm.keep(found.cap.root, parts, made, found.cap.options)
     return entry

@@ -6,8 +6,9 @@ goes from a call that no entry serves to the loaded library: nothing is captured
 
 A record is used where its guards hold of the call, where all that they compare with has the same print, and where the
 files of every module that its process had loaded are what they were. Kept are entries, those that end in a graph break
-as well, of frames that no transformation of JAX runs, whose Graph is one native program; and none where a user looks
-on, has passes or kernels of his own, or has patched a library. Of others the counter `frames_unkept` says why.
+as well, whose Graph is one native program, of frames that compute nothing, and of those that JAX transforms: what it
+derives of their Graph is traced again. None are kept where a user looks on, has passes or kernels of his own, or has
+patched a library. Of others the counter `frames_unkept` says why.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ from dynacomp.codegen import records
 from dynacomp.codegen.cpp import recall as cpp
 from dynacomp.driver import recall
 from dynacomp.driver.pass_list import DEFAULT, current
-from dynacomp.driver.pipeline import Compiled, candidates, recorded, returning, settings_of
+from dynacomp.driver.pipeline import Compiled, Returns, candidates, recorded, returning, settings_of
+from dynacomp.driver.traced import TRACED, traced_graph
 from dynacomp.lowering.passes.kernels import REGISTERED
 from dynacomp.options import TOPICS, Options, hashes_are_fixed
 
@@ -96,17 +98,18 @@ def is_patched() -> bool:
 # --- writing
 
 
-def keep(root: Root, parts: Parts, made: Compiled, options: Options) -> None:
-    """Keeps an entry that was made for the call of `root`; what cannot be, is not."""
+def keep(root: Root, parts: Parts, made: Compiled | None, options: Options) -> None:
+    """Keeps an entry that was made for the call of `root`, with what its Graph became (None where nothing is computed);
+    what cannot be kept, is not."""
     key = key_of(root.code, options)
     if key is None:
         return
     try:
         with counters.timed("recall"):
-            check(root, made)
+            program = check(root, made)
             files = keep_files(len(sys.modules), options.cache_dir)
             data = record.written(parts, root.fn, root.code, root.args, hashes_are_fixed())
-            content = pickle.dumps((made.key, made.returns, files, data))
+            content = pickle.dumps((program, files, data))
             _publish(key, content, options)
     except Unportable as why:
         counters.count("frames_unkept", str(why))
@@ -114,17 +117,21 @@ def keep(root: Root, parts: Parts, made: Compiled, options: Options) -> None:
         defect(root.code, "what was captured is not kept for other processes", error)
 
 
-def check(root: Root, made: Compiled) -> None:
-    """Unportable where what runs is more than one native program of the call's arrays."""
+def check(root: Root, made: Compiled | None) -> tuple[Any, ...] | None:
+    """What makes the program of an entry again, None where there is none: its key and what it returns, or how often JAX
+    may differentiate its Graph. Unportable where it is more than one native program of the call's arrays."""
+    if made is None:
+        return None
+    if made.backend == TRACED:
+        return (made.program.order or 0,)  # type: ignore[attr-defined]
     native = getattr(made.program, "inner", made.program)
-    if root.traced:
-        raise Unportable("a transformation of JAX runs it")
     if made.key is None or not hasattr(native, "library") or made.returns is None:
         raise Unportable("its Graph is not one native program")
     if getattr(made.program, "may_restart", False):
         raise Unportable("its program may start again in Python")
     if not all(type(s) is int for s in made.returns.slots):
         raise Unportable("it returns what is not computed")
+    return made.key, made.returns
 
 
 def defect(code: CodeType, what: str, error: Exception) -> None:
@@ -213,7 +220,7 @@ def recalled(fn: Any, code: CodeType, args: tuple[Any, ...], options: Options,
 
 def _entry(data: bytes, fn: Any, code: CodeType, args: tuple[Any, ...], options: Options,
            fits: Callable[[Any], bool]) -> Entry | None:
-    made_key, returns, files, content = pickle.loads(data)
+    program, files, content = pickle.loads(data)
     if not are_unchanged(files, options.cache_dir):
         return None
     try:
@@ -222,17 +229,29 @@ def _entry(data: bytes, fn: Any, code: CodeType, args: tuple[Any, ...], options:
         return None
     if not fits(parts.info):
         return None
-    kept = records.found(options.cache_dir, made_key)
-    program = kept and cpp.recalled(kept, settings_of(options))
-    if not program:
+    again = traced_again if parts.info.traced else made_again
+    made = None if program is None else again(parts, options, *program)
+    if program is not None and made is None:
         return None
-    graph: Any = parts.info.graph  # its text
-    made = Compiled(returning(program, returns), graph, backend=recall.BACKEND, key=made_key)
-    entry = parts.entry(options, made.program)
+    entry = parts.entry(options, made and made.program)
     if entry.guards.check(fn, args) != -1:
         return None
-    parts.info.compiled = recorded(made)
+    parts.info.compiled = made if made is None or parts.info.traced else recorded(made)
     return entry
+
+
+def traced_again(parts: Parts, options: Options, order: int) -> Compiled:
+    """The program of an entry for calls that JAX transforms: it traces the Graph anew."""
+    assert parts.info.graph is not None
+    return traced_graph(parts.info.graph, options, (), order)
+
+
+def made_again(parts: Parts, options: Options, key: str, returns: Returns) -> Compiled | None:
+    """The native program of an entry, where it is still kept."""
+    kept = records.found(options.cache_dir, key)
+    native = kept and cpp.recalled(kept, settings_of(options))
+    graph: Any = parts.info.graph  # its text
+    return Compiled(returning(native, returns), graph, backend=recall.BACKEND, key=key) if native else None
 
 
 @functools.cache

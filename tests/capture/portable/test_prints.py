@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import _collections_abc
 import collections
 import enum
 import functools
+import pathlib
 import threading
 import types
 
@@ -12,9 +14,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax._src.literals import TypedFloat, TypedInt, TypedNdArray
 
+import dynacomp
 from dynacomp.capture.portable.homes import Unportable
 from dynacomp.capture.portable.prints import prints_of
+from dynacomp.capture.portable.references import Reader, Writer
 
 Pair = collections.namedtuple("Pair", "one two")
 
@@ -81,3 +86,33 @@ def test_what_nothing_is_known_of_has_no_print(obj):
         return
     with pytest.raises(Unportable):
         prints_of(obj)
+
+
+def test_what_dynacomp_has_made_of_a_function():
+    def compiled(by=1, **options):
+        return dynacomp.jit(made(by), **options)
+
+    assert prints_of(compiled()) == prints_of(compiled())
+    others = [compiled(), compiled(2), compiled(dynamic=True), compiled(donate_argnums=0), compiled(donate_argnums=1)]
+    assert len(set(map(prints_of, others))) == len(others)
+
+
+def test_numbers_and_arrays_that_jax_has_typed():
+    kinds = [TypedFloat(1.0, np.dtype("f4")), TypedFloat(1.0, np.dtype("f8")), TypedFloat(2.0, np.dtype("f4")),
+             TypedInt(1, np.dtype("i4")), TypedNdArray(np.ones(2)), TypedNdArray(np.ones(2, "f4")), 1.0]
+    assert len(set(map(prints_of, kinds))) == len(kinds)
+    number = Reader().read(Writer().write(kinds[0]))
+    assert type(number) is TypedFloat and number == 1.0 and number.dtype == "float32"
+
+
+def test_methods_in_c_paths_and_functions_that_remember():
+    @functools.lru_cache(maxsize=2)
+    def cached(n):
+        return n
+
+    others = [[].append, [1].append, [].extend, pathlib.Path("a"), pathlib.Path("b"), cached,
+              functools.lru_cache(maxsize=3)(cached.__wrapped__), functools.lru_cache(maxsize=2)(made(1))]
+    assert len(set(map(prints_of, others))) == len(others)
+    assert prints_of([].append) == prints_of([].append) and prints_of(cached) == prints_of(
+        functools.lru_cache(maxsize=2)(cached.__wrapped__))
+    assert prints_of(_collections_abc) in ("module _collections_abc", "module collections.abc")
