@@ -16,6 +16,7 @@ from typing import Any
 
 from dynacomp.capture._native import Entry, GuardProgram, jax_config_token
 from dynacomp.capture.base.hashes import HASHED
+from dynacomp.capture.base.literals import is_single
 from dynacomp.capture.bytecode.resume import living, returns_tail
 from dynacomp.capture.frame import Captured
 from dynacomp.capture.graph.graph import Graph
@@ -50,6 +51,7 @@ class Info:
     owned: tuple[type, ...] = ()  # classes that the capture has made, of which its guards speak
     counted: tuple[str, ...] = ()  # the places of numbers that the call changes there
     numbers: dict[str, int] = field(default_factory=dict)  # ints that change from call to call, and what they were
+    identities: tuple[str, ...] = ()  # the places of objects that must be these very ones
     hashes: tuple[bool, ...] = (False, False)  # whether it may rest on hashes of texts, or by address
 
 
@@ -107,6 +109,8 @@ def info_of(captured: Captured, writer: StepWriter) -> Info:
                 steps=cap.progress.steps, conditional=tuple(map(is_condition, writer.origin)),
                 owned=tuple(cap.known.folded.values()), counted=tuple(cap.lessons.counted),
                 numbers={repr(place): n for place, n in cap.numbers.changing.items() if type(n) is int},
+                identities=tuple(repr(g.source) for g in captured.guards.guards
+                                 if g.kind == "is" and not is_single(g.payload[0])),
                 hashes=tuple(now > before for now, before in zip(HASHED, cap.progress.hashes)))
 
 

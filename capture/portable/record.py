@@ -48,7 +48,7 @@ VALUES = (*LOADS, "local", "closure", "cell", "global", "slot", "dict", "item", 
 SIZES = ("dim", "int_size")
 TABLES = ("type_unchanged", "names_unchanged")
 INFO = ("traced", "guards", "origin", "shapes", "operations", "scalars", "contents", "steps", "conditional",
-        "arguments", "sized", "counted", "numbers")
+        "arguments", "sized", "counted", "numbers", "identities")
 
 
 @dataclass(frozen=True)

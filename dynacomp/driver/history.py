@@ -395,8 +395,9 @@ OFTEN: dict[type, Callable[[History, Seen, Options, Any], bool]] = {
 def is_lasting(history: History, seen: Seen, info: Any) -> bool:
     """Whether an entry, of another process, knows no object by its identity that each call was seen to make anew: its
     guards would hold of this call alone."""
-    return not any(type(mark) is Mark and (seen.scalars.get(name) or history.inherited("scalars", name)) - {mark}
-                   for name, mark in info.scalars.items())
+    changed = [name for name, mark in info.scalars.items()
+               if type(mark) is Mark and (seen.scalars.get(name) or history.inherited("scalars", name)) - {mark}]
+    return not any(name.startswith(place) or place.startswith(name) for name in changed for place in info.identities)
 
 
 def note_content(history: History, container: str, said: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import re
+import types
 import weakref
 
 import jax
@@ -13,7 +14,8 @@ import pytest
 
 import dynacomp
 from dynacomp.capture import _native
-from dynacomp.driver.history import MAX_KINDS, History, kind_of_call
+from dynacomp.capture.base.marks import Mark
+from dynacomp.driver.history import MAX_KINDS, History, Seen, is_lasting, kind_of_call
 
 X = jnp.ones(3)
 
@@ -291,3 +293,15 @@ def test_what_changes_behind_one_break_changes_behind_the_others():
     assert other.inherited("sizes", "L['h']", 1) == {5, 6} and other.moving() == {(1, 5), (1, 6)}
     original.seen(0).sizes["C['h']", 0] = {4}
     assert other.inherited("sizes", "L['h']", 0) == {4}
+
+
+@pytest.mark.parametrize(("identities", "lasts"), [
+    ((), True), (("L['state'].tx",), True), (("L['state'].apply_fn.__self__",), False),
+    (("L['state'].apply_fn",), False), (("L['state'].apply_fn.__self__.scope",), False),
+])
+def test_an_object_that_calls_make_anew_counts_where_an_entry_knows_it_by_its_identity(identities, lasts):
+    name, seen = "L['state'].apply_fn.__self__", Seen()
+    info = types.SimpleNamespace(scalars={name: Mark(X), "L['n']": 3}, identities=identities)
+    assert is_lasting(History(), seen, info)  # of the first call
+    seen.scalars[name] = {Mark(jnp.ones(2))}
+    assert is_lasting(History(), seen, info) == lasts
