@@ -11,8 +11,8 @@
     host_contexts        The contexts that a library runs the program's code in: thread-local objects of its
                          modules, which it reads whatever it is given
     passthrough          What a library's call gives back as it went in: Python numbers, and arrays
-    handed_on            Which arguments of a jaxpr are results of it, as they are: eager JAX gives back the very
-                         array there
+    handed_on            Which arguments of a call or a jaxpr are results of it, as they are: eager JAX gives back the
+                         very array there
     endless_loops        Loops of a library call that may never end, for arrays that a check would have refused
     failures             What becomes of a library call that fails on tracers: eager JAX's own exception, or it is
                          entered

@@ -56,7 +56,7 @@ from dynacomp.capture.tracing.failures import (
     saw_values,
     zeros,
 )
-from dynacomp.capture.tracing.handed_on import handed_on
+from dynacomp.capture.tracing.handed_on import always_anew, handed_on
 from dynacomp.capture.tracing.jaxprs import jaxpr_of
 from dynacomp.capture.tracing.library_effects import noticing
 from dynacomp.capture.tracing.library_reads import overhearing
@@ -68,6 +68,7 @@ from dynacomp.capture.tracing.lowered_args import (
     may_be_asked,
     parts,
     rebuild,
+    run_now,
     shows_values,
     sizes_as_numbers,
     standins_in,
@@ -234,8 +235,8 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: 
     reached = [_is_array(x) and next(deep) for x in seen.leaves]
     leaves = [_result_leaf(next(avals)) if _is_array(x) else x for x in seen.leaves]
     leaves = with_numbers(cap, fn, (args, kwargs), seen.tree, leaves, seen.origins, reached, since)
-    origins = _origins(cap, seen)
-    leaves = with_arrays(cap, fn, (args, kwargs), leaves, origins)
+    origins = _origins(cap, fn, (args, kwargs), seen)
+    leaves = with_arrays(cap, seen.tree, leaves, origins)
     leaves = [number or leaf for leaf, number in zip(leaves, seen.counted)]
     try:
         result = _put_together(seen.tree, leaves)
@@ -259,6 +260,7 @@ def _on_nodes(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> Tra
     seen = Trace(passes=bool(passed))
 
     def run(*tracers: Any) -> list[Any]:
+        always_anew(trace_ctx.trace)
         cap.libraries.traces.append(trace_ctx.trace)
         outer, cap.libraries.stands = cap.libraries.stands, {id(t): (t, n) for t, n in zip(tracers, nodes)}
         given = {id(t): (t, numbers[n]) for t, n in zip(tracers, nodes) if n in numbers}
@@ -285,13 +287,31 @@ def _on_nodes(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> Tra
     return seen
 
 
-def _origins(cap: Capture, seen: Trace) -> list[Any]:
+def _origins(cap: Capture, fn: Any, lowered: tuple, seen: Trace) -> list[Any]:
     """Where leaves came from in eager JAX, which goes through functions with derivatives of their own as well: under a
-    trace these make something new."""
+    trace these make something new. Where sizes are unknown JAX may go a longer way: what it has copied there is asked
+    for with the sizes at hand."""
     if cap.under_trace or None not in seen.origins:
         return seen.origins
-    places = iter(handed_on(seen.jaxpr.jaxpr))
-    found = [next(places) if _is_array(x) else None for x in seen.leaves]
+    found = _by_place(seen, handed_on(seen.jaxpr.jaxpr))
+    like = _by_place(seen, handed_on(seen.jaxpr.jaxpr, copies=True))
+    if found == like or seen.passes or not may_be_asked(lowered) or not any(sizes_in(*(n.aval for n in seen.nodes))):
+        return found
+    now: list[Any] = []
+
+    def look(given: list[Any], made: list[Any]) -> None:
+        at = {id(x): node for x, node in zip(given, dict.fromkeys(leaf_nodes(lowered)))}
+        now.extend(at.get(id(x)) for x in made)
+
+    run_now(fn, lowered, look)
+    return [known or (other if other is like_it else None)
+            for known, like_it, other in zip(found, like, now or [None] * len(found))]
+
+
+def _by_place(seen: Trace, places: list[int | None]) -> list[Any]:
+    """The Nodes that leaves are as they came in, by the places of arguments for each array among them."""
+    rest = iter(places)
+    found = [next(rest) if _is_array(x) else None for x in seen.leaves]
     return [seen.nodes[i] if known is None and i is not None else known for known, i in zip(seen.origins, found)]
 
 

@@ -7,23 +7,28 @@
 
 A tracer comes out of a function with a derivative of its own, or of one that is checkpointed, as another tracer. Where
 JAX traces nothing they do no more than call the function.
+
+Elsewhere the tracer itself says so: JAX's Python has handed it on, as it does an array (`lax.squeeze(x, ())`). Only
+what a primitive gives may be a tracer that it was given, where JAX's would be another array: a jitted function that a
+trace inlines, a broadcast to the same shape. Not so in the trace of a call: `always_anew`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from jax._src.interpreters.partial_eval import DynamicJaxprTrace
 from jax.extend.core import Var
 from jax.extend.core import primitives as p
 
 INNER = {p.custom_jvp_call_p: "call_jaxpr", p.custom_vjp_call_p: "call_jaxpr", p.remat_p: "jaxpr"}
 
 
-def handed_on(jaxpr: Any) -> list[int | None]:
-    """For each result the place of the argument that it is, if it is one."""
+def handed_on(jaxpr: Any, copies: bool = False) -> list[int | None]:
+    """For each result the place of the argument that it is, if it is one, or a copy of it where `copies` count."""
     came: dict[Any, int | None] = {v: i for i, v in enumerate(jaxpr.invars)}
     for eqn in jaxpr.eqns:
-        for out, place in zip(eqn.outvars, _through(eqn)):
+        for out, place in zip(eqn.outvars, [0] if copies and eqn.primitive is p.copy_p else _through(eqn)):
             came[out] = None if place is None else _known(came, eqn.invars[place])
     return [_known(came, v) for v in jaxpr.outvars]
 
@@ -40,3 +45,28 @@ def _through(eqn: Any) -> list[int | None]:
     stays = eqn.primitive is p.stop_gradient_p or eqn.primitive is p.device_put_p and not any(
         eqn.params["devices"]) and all(how.name == "REUSE_INPUT" for how in eqn.params["copy_semantics"])
     return [i if stays else None for i in range(len(eqn.outvars))]
+
+
+# --- tracers
+
+
+class Anew(DynamicJaxprTrace):
+    """A trace whose primitives give no tracer that they were given, as they give no such array, but a copy."""
+
+    __slots__ = ()
+
+    def process_primitive(self, primitive: Any, tracers: Any, params: Any, /) -> Any:
+        made = super().process_primitive(primitive, tracers, params)
+        known = {id(x) for x in (*tracers, *getattr(params.get("jaxpr"), "consts", ()))}
+        if not primitive.multiple_results:
+            return self._copied(made) if id(made) in known else made
+        return [self._copied(x) if id(x) in known else x for x in made] if not known.isdisjoint(map(id, made)) else made
+
+    def _copied(self, tracer: Any) -> Any:
+        return super().process_primitive(p.copy_p, (tracer,), {})
+
+
+def always_anew(trace: Any) -> None:
+    """Makes it such a trace, if it makes a jaxpr."""
+    if type(trace) is DynamicJaxprTrace:
+        trace.__class__ = Anew

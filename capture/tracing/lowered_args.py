@@ -17,6 +17,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax._src.core import trace_ctx
 
 from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Break
@@ -37,6 +38,7 @@ from dynacomp.capture.numbers.graph_inputs import scalar_node
 from dynacomp.capture.symbolic.libraries import has_user_call, is_compiled, is_host, is_pure_module, is_user_function
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.tracing.failures import is_entered
+from dynacomp.capture.tracing.handed_on import always_anew
 from dynacomp.capture.tracing.hosted import as_real, exists
 from dynacomp.capture.tracing.library_reads import by_content, hosted_by_content
 from dynacomp.capture.tracing.made_anew import by_structure, library_object
@@ -322,21 +324,27 @@ def may_be_asked(lowered: Any) -> bool:
 
 def fails_now(fn: Any, lowered: Any) -> bool:
     """Whether the call fails with the sizes at hand, too, as far as it may be asked."""
-    if not may_be_asked(lowered):
-        return False
+    return may_be_asked(lowered) and run_now(fn, lowered, lambda given, made: None) is None
+
+
+def run_now(fn: Any, lowered: Any, look: Callable[[list[Any], list[Any]], Any]) -> Any:
+    """The jaxpr of a call with the sizes at hand, which may be asked; None where it fails. `look` sees the tracers that
+    it is given, one for each Node, and the leaves of what it gives."""
     nodes = list(dict.fromkeys(leaf_nodes(lowered)))
     value = lambda size: size.scope.value(size)
     known = _with_sizes(lowered, value)
 
     def call(*arrays: Any) -> Any:
+        always_anew(trace_ctx.trace)
         args, kwargs = rebuild(known, dict(zip(nodes, arrays)))
-        return [x for x in jax.tree.leaves(fn(*args, **kwargs)) if isinstance(x, jax.Array)]
+        made = jax.tree.leaves(fn(*args, **kwargs))
+        look(list(arrays), made)
+        return [x for x in made if isinstance(x, jax.Array)]
 
     try:
-        jax.make_jaxpr(call)(*(as_struct(aval_with_sizes(n.aval, value)) for n in nodes))
+        return jax.make_jaxpr(call)(*(as_struct(aval_with_sizes(n.aval, value)) for n in nodes))
     except ours(Exception):
-        return True
-    return False
+        return None
 
 
 def rebuild(arg: Any, env: dict[Any, Any]) -> Any:

@@ -7,8 +7,8 @@ it is; one that the library's Python computed cannot come from the Graph, nor wh
 (`eqx.is_array`): then the library's function or class is entered, and where it cannot be, NeedsConcrete makes a
 constant of what went in.
 
-An array that another library than JAX, or `aux`, gives back is the very array that it was given: what `tree_at` leaves
-alone, a shared layer's weights. `is` then says so.
+An array that came out as it went in is the very array: what `tree_at` leaves alone, a shared layer's weights, what
+`astype` had nothing to do for. `is` then says so.
 
 So it is of containers and objects, whatever library hands them back (`optax.identity().update(updates, state)`): one
 that the program changes afterwards has changed under both names.
@@ -17,7 +17,6 @@ that the program changes afterwards has changed under both names.
 from __future__ import annotations
 
 import contextlib
-import types
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -37,19 +36,13 @@ from dynacomp.capture.symbolic.libraries import is_library, module_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.tracing.failures import enter_class, enter_others
 from dynacomp.capture.tracing.lowered_args import LibraryArg, leaf_nodes, rebuild, standins_in
-from dynacomp.capture.tracing.rebuilt import WithCells
 from dynacomp.capture.values.computed import NeedsConcrete, ScalarV
 from dynacomp.capture.values.questions import is_dict, is_sequence
 from dynacomp.capture.values.value import Value
 
 # Of JAX's own functions, those that hand through what the function which they call returns beside arrays.
 THROUGH = {"grad", "value_and_grad", "vjp", "jvp", "linearize", "jacfwd", "jacrev", "hessian", "vmap", "Partial"}
-# And those that hand through arrays of JAX alone.
-ARRAYS_THROUGH = THROUGH | {"checkpoint", "named_call", "cond", "switch", "scan", "map", "fori_loop",
-                            "associative_scan", "concatenate", "concat", "column_stack", "stop_gradient", "device_put",
-                            "ExtendNameStackContextManager"}  # the last one makes functions of `named_call`
 
-RULES_OF_ITS_OWN = (jax.custom_jvp, jax.custom_vjp)
 NUMBERS = (bool, int, float, complex)
 OBJECT_CALLS = "dynacomp.capture.calls.calls"  # where the function lives that calls a library's object
 
@@ -84,25 +77,12 @@ def with_numbers(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[
             for leaf, origin, number in zip(leaves, origins, told)]
 
 
-def with_arrays(cap: Capture, fn: Any, lowered: tuple, leaves: list[Any], origins: list[Node | None]) -> list[Any]:
-    """The leaves of the same result: Passed where they are arrays that came out as they went in."""
-    called = _called(fn, lowered)
-    theirs = is_library(called) or module_of(fn) == OBJECT_CALLS
-    if not theirs or is_of_jax(called) and not isinstance(called, RULES_OF_ITS_OWN) and (
-            _maker(called) not in ARRAYS_THROUGH):
+def with_arrays(cap: Capture, tree: Any, leaves: list[Any], origins: list[Node | None]) -> list[Any]:
+    """The leaves of a tree of results: Passed where they are arrays that came out as they went in."""
+    if jax.tree_util.treedef_is_leaf(tree):  # known by its origin: see `alike_calls`
         return leaves
     return [Passed(leaf.shape, leaf.dtype, leaf.weak_type, cap.libraries.handed[origin])
             if type(leaf) is Aval and origin in cap.libraries.handed else leaf for leaf, origin in zip(leaves, origins)]
-
-
-def _maker(called: Any) -> str:
-    """The name of JAX's function that runs, or of the one that has made it: "vmap" of `jax.vmap(f)`."""
-    if not isinstance(called, WithCells):
-        return name_of(called)  # type: ignore[no-any-return]
-    made = called.fn
-    if made.__code__.co_qualname.startswith("api_boundary."):  # around it, under the name of what was given
-        made = dict(zip(made.__code__.co_freevars, made.__closure__ or ()))["fun"].cell_contents
-    return made.__code__.co_qualname.partition(".")[0] if isinstance(made, types.FunctionType) else ""
 
 
 def handed(cap: Capture, values: tuple, given: tuple) -> dict[int, tuple[Any, Value]]:

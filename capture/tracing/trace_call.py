@@ -19,9 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import numpy as np
 
-from dynacomp.capture.base.classes import name_of
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.of_class import of_class
@@ -63,10 +61,6 @@ from dynacomp.capture.wrapping.ndarrays import holds_numpy
 from dynacomp.capture.wrapping.spelled_sizes import spelled
 
 RULES = ("defjvp", "defjvps", "defvjp", "def_fwd", "def_bwd", "def_vmap")  # methods that change a library's object
-# Functions that give back an array of JAX which is as they would make it: no jitted function, which makes a new one.
-HAND_BACK = ("asarray", "array", "astype", "reshape", "broadcast_to", "convert_element_type", "getitem", "transpose",
-             "permute_dims", "view", "broadcast", "broadcast_like", "broadcast_to_rank", "collapse")
-PLACING = {"device", "out_sharding", "sharding"}  # arguments that make another array of the same values
 
 
 def argument(cap: Capture, value: Value) -> Any:
@@ -164,7 +158,7 @@ def _result(cap: Capture, call: Call) -> Value:
     if _is_known(result) or outcome.leaves and all(is_literal(x) or _is_size(cap, x) for x in outcome.leaves):
         return from_python(cap, result)
     if is_aval(result):
-        return result.value or _handed_back(cap, call) or _of_aval(_node(cap, call, _as_aval(result)), result)
+        return result.value or _handed_back(cap, outcome) or _of_aval(_node(cap, call, _as_aval(result)), result)
     if is_nothing(result):
         return Const(result)
     if _is_function_like(result) or not (outcome.plain or _is_container(result)):
@@ -179,14 +173,10 @@ def _hides(result: Any) -> bool:
     return not _all_containers(result) and hides_tracers(result)
 
 
-def _handed_back(cap: Capture, call: Call) -> Value | None:
-    """The argument that is the call's result: `jnp.asarray` of an array of JAX."""
-    origins = call.outcome.origins
-    if PLACING.intersection(call.kwargs) or name_of(call.fn) not in HAND_BACK or not origins or (
-            origins[0] is None):
-        return None
-    given = of_class(ArrayV, (*call.args, *call.kwargs.values()))
-    return next((v for v in given if not isinstance(v.real, np.ndarray) and localise(cap, v.node) is origins[0]), None)
+def _handed_back(cap: Capture, outcome: Outcome) -> Value | None:
+    """The array that a call has given back as it was given it: `jnp.asarray` of an array of JAX."""
+    origin = outcome.origins[0] if outcome.origins else None
+    return None if origin is None else cap.libraries.handed.get(origin)
 
 
 def _holds_model(arg: Any) -> bool:
