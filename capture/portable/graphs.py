@@ -29,10 +29,9 @@ from dynacomp.capture.graph.graph import PLACEHOLDER, Closure, Graph, Node, Tree
 from dynacomp.capture.graph.size_scope import Scope
 from dynacomp.capture.graph.sizes import SYMBOL, Atom, Size, extreme
 from dynacomp.capture.portable.homes import Unportable
-from dynacomp.capture.portable.references import Reader, Writer
+from dynacomp.capture.portable.references import LARGEST, Reader, Writer
 
 OURS = "dynacomp."
-LARGEST = 1 << 20  # bytes of an array that is written
 Data = tuple[Any, ...]
 
 

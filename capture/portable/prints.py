@@ -11,10 +11,13 @@ An object of which no row of `ROWS` speaks has no print: `Unportable`.
 from __future__ import annotations
 
 import collections
+import datetime
+import decimal
 import enum
 import functools
 import hashlib
 import inspect
+import re
 import sys
 import types
 import weakref
@@ -338,6 +341,11 @@ def _compiled(p: Prints, fn: Any) -> str:
     return digest("compiled", *p.all(type(fn), fn.__wrapped__, fn.key, vars(fn)))
 
 
+def _remade(p: Prints, value: Any) -> str:
+    """A value of the standard library, by what pickle makes it of."""
+    return digest("value", *p.all(*value.__reduce__()))
+
+
 def _cached(p: Prints, fn: Any) -> str:
     """A function that remembers its results: which those are, guards ask."""
     parameters = vars(fn).get("cache_parameters")
@@ -386,6 +394,9 @@ ROWS: dict[type, Callable[[Prints, Any], str]] = {
     type(jax.tree.structure(0)): _tree, types.UnionType: _union, types.GenericAlias: _generic,
     classmethod: _wrapped, staticmethod: _wrapped, property: _property, SingleDeviceSharding: _sharding,
     ARRAY_TYPE: _array, JITTED: _jitted, CompiledFunction: _compiled, TypedNdArray: _constant,
+    **dict.fromkeys((datetime.date, datetime.datetime, datetime.time, datetime.timedelta, decimal.Decimal), _remade),
+    re.Pattern: lambda p, o: digest("pattern", p.of(o.pattern), str(o.flags)),
+    functools.cached_property: lambda p, o: digest("cached property", *p.all(o.func, o.attrname)),
     CACHED: _cached, types.BuiltinFunctionType: _builtin,
     **dict.fromkeys(TYPED, _literal), type(Path()): lambda p, o: digest("path", str(o)),
 }

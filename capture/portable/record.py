@@ -39,6 +39,7 @@ from dynacomp.capture.portable.references import READERS, Changed, Reader, Write
 CONFIG = "jax_config"
 TOKEN = "abc_token"  # which every process has others of: there the classes are asked again
 UNPORTABLE = ("known_key", "suspended", "suspended_local", "suspended_delegate")  # hashes and tokens of one process
+OF_HOLDERS = ("unnoticed", "unreferable")  # who else holds an object: whoever looks at the guards does, meanwhile
 LOADS = ("attr", "key")  # steps that read a name of a table
 BY_IDENTITY = ("is_not", "const", "weak_const")
 PLACE = "place "
@@ -66,7 +67,8 @@ def written(parts: Parts, fn: Any, code: types.CodeType, args: tuple[Any, ...], 
     hashes of strings. Where JAX transforms a caller, its Graph is written whole; settings are those of that call then,
     not those in which it was captured."""
     traced = parts.info.traced
-    held = GuardProgram([s for s in parts.steps if s[0] != CONFIG or not traced]).registers(fn, args)
+    asked = [s for s in parts.steps if s[0] not in OF_HOLDERS and (s[0] != CONFIG or not traced)]
+    held = GuardProgram(asked).registers(fn, args)
     if held is None:
         raise Unportable("its guards do not hold of its own call")
     steps = Steps(held, code, parts.steps)
@@ -257,6 +259,7 @@ class Call(Reader):
         fresh = [*self._sizes, *fresh]
         self._sizes = [s for s in fresh if s[0] in SIZES]
         read = {n for step in fresh for n in numbers_in(step[1:]) if 0 <= n < len(self._held)}
+        fresh = [s for s in fresh if s[0] not in OF_HOLDERS]
         known = [("const", n, self._held[n]) for n in sorted(read)]
         found = GuardProgram([*known, *fresh]).registers(self.fn, self.args)
         if found is None:

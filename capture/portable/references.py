@@ -7,6 +7,7 @@ what stands at a place that a guard reads, each with a print where the name alon
 
 from __future__ import annotations
 
+import pickle
 import re
 import sys
 import types
@@ -34,6 +35,7 @@ from dynacomp.capture.reconstruct.output import ProgramSlot
 
 ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")  # text that speaks of one process's memory
 OF_PROCESS = (known_dict, known_set, runtime.known_key)  # they are given hashes
+LARGEST = 1 << 20  # bytes of an array that is written
 CACHED = (CACHE, RESULT)  # what functions that remember results keep out of sight
 FOUND = ("named", "kept", "of class", "module", "globals", "way")  # objects that exist, not made like others
 HOLDERS = {cls.__name__: cls for cls in (runtime.Weak, runtime.Held, runtime.Kept)}
@@ -204,6 +206,15 @@ def _holder(w: Writer, holder: Any) -> tuple[Any, ...]:
     return "holder", type(holder).__name__, content
 
 
+def _content(w: Writer, content: runtime.Content) -> tuple[Any, ...]:
+    """An array that each call makes anew, by what it holds and how that lies."""
+    array = content.array
+    if type(array) is not np.ndarray or array.dtype.hasobject or array.nbytes > LARGEST or not (
+            array.flags.c_contiguous or array.flags.f_contiguous):
+        raise Unportable(f"an array of NumPy of {array.nbytes} bytes")
+    return "content", pickle.dumps(array), array.flags.writeable
+
+
 def _resumed(w: Writer, code: types.CodeType) -> tuple[Any, ...]:
     """A resume function's code: the code that it goes on with, and where."""
     layout, original = layout_of(code), original_of(code)
@@ -258,6 +269,7 @@ def _typed(w: Writer, number: Any) -> tuple[Any, ...]:
 
 LEAF = jax.tree.structure(0)
 WRITERS: dict[type, Callable[[Writer, Any], tuple[Any, ...]]] = {
+    runtime.Content: _content,
     Check: _check, Checks: lambda w, made: ("checks", w.every(made.checks)),
     type(LEAF): _tree, weakref.ReferenceType: _reference,
     tuple: _items, list: _items, dict: _table, types.ModuleType: _module,
@@ -324,6 +336,12 @@ def _device(r: Reader, index: int, memory: str) -> SingleDeviceSharding:
     return SingleDeviceSharding(devices[index], memory_kind=memory)
 
 
+def _read_content(r: Reader, data: bytes, writeable: bool) -> runtime.Content:
+    array = pickle.loads(data)
+    array.flags.writeable = writeable
+    return runtime.Content(array)
+
+
 def _read_check(r: Reader, code: Any, index: int, line: int, told: tuple[str, str] | None) -> Check:
     found: Check = check_at(r.code if code is None else r.read(code), index, line)  # type: ignore[arg-type]
     found.stopped = None if told is None else Break(*told)
@@ -349,6 +367,7 @@ READERS: dict[str, Callable[..., Any]] = {
     "resume": _resume, "check": _read_check, "checks": lambda r, held: Checks(tuple(r.every(held))),
     "weakref": lambda r, content: weakref.ref(r.read(content)),
     "dead": Reader.dead,
+    "content": _read_content,
     "cached": lambda r, place: CACHED[place],
     "slot": lambda r: r.slot, "made": Reader.made, "tree": _read_tree,
     "dtype": lambda r, name: np.dtype(name),

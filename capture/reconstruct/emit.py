@@ -262,7 +262,7 @@ def _array(e: Emitter, v: ArrayV) -> None:
 def _constant_array(e: Emitter, real: Any) -> None:
     """A constant of the Graph; NumPy arrays are mutable, so that each call gets its own."""
     if isinstance(real, np.ndarray):
-        e.call(np.array, lambda: e.const(real))
+        e.call(runtime.writeable, lambda: e.const(runtime.Content(real)))
     else:
         e.const(real)
 
@@ -274,7 +274,7 @@ def _ndarray(e: Emitter, v: NdArrayV) -> None:
             raise Unbuildable(v, "a NumPy array of changing shape that shares its memory with another")
         load_source(e, v.recipe)
     elif v.base is None:
-        e.call(runtime.ndarray, lambda: e.const(v.array))
+        e.call(runtime.ndarray, lambda: e.const(runtime.Content(v.array)))
     else:
         e.call(runtime.ndarray_view, lambda: e.load(v.base), lambda: e.const(ndarrays.place(v)))
     e.remember(v)

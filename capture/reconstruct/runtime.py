@@ -49,6 +49,13 @@ class Kept:
         return self.obj
 
 
+class Content:
+    """A NumPy array of an entry's own, of which each call gets a new one."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+
 class Weak:
     """A constant that does not keep its object alive: called, it gives the object."""
 
@@ -295,10 +302,14 @@ def view(table: Any, kind: str) -> Any:
     return getattr(table, kind)()
 
 
-def ndarray(content: np.ndarray) -> np.ndarray:
-    made = np.array(content)
-    made.flags.writeable = content.flags.writeable
+def ndarray(content: Content) -> np.ndarray:
+    made = np.array(content.array)
+    made.flags.writeable = content.array.flags.writeable
     return made
+
+
+def writeable(content: Content) -> np.ndarray:
+    return np.array(content.array)
 
 
 def ndarray_view(owner: np.ndarray, place: tuple[Any, ...]) -> np.ndarray:

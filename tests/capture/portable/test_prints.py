@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import _collections_abc
 import collections
+import datetime
+import decimal
 import enum
 import functools
 import pathlib
+import re
 import threading
 import types
 
@@ -111,7 +114,9 @@ def test_methods_in_c_paths_and_functions_that_remember():
         return n
 
     others = [[].append, [1].append, [].extend, pathlib.Path("a"), pathlib.Path("b"), cached,
-              functools.lru_cache(maxsize=3)(cached.__wrapped__), functools.lru_cache(maxsize=2)(made(1))]
+              functools.lru_cache(maxsize=3)(cached.__wrapped__), functools.lru_cache(maxsize=2)(made(1)),
+              datetime.date(2020, 1, 1), datetime.datetime(2020, 1, 1), datetime.date(2020, 1, 2),
+              decimal.Decimal("1.5"), decimal.Decimal("1.50"), re.compile("a"), re.compile("a", re.I), re.compile(b"a")]
     assert len(set(map(prints_of, others))) == len(others)
     assert prints_of([].append) == prints_of([].append) and prints_of(cached) == prints_of(
         functools.lru_cache(maxsize=2)(cached.__wrapped__))

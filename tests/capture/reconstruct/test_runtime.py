@@ -180,7 +180,7 @@ def test_a_class_is_made_without_the_hook_of_its_bases():
 def test_arrays_of_numpy_are_made_anew():
     content = np.arange(6.0).reshape(2, 3)
     content.flags.writeable = False
-    made = runtime.ndarray(content)
+    made = runtime.ndarray(runtime.Content(content))
     assert made is not content and not made.flags.writeable and (made == content).all()
     owner = np.arange(6)
     view = runtime.ndarray_view(owner, (owner.dtype, (3,), (16,), 8, True))

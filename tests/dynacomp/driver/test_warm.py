@@ -765,6 +765,22 @@ def test_frames_that_compute_nothing(capsys):
     assert capsys.readouterr().out == "||"
 
 
+def with_arrays_of_numpy(x):
+    mask, turned = np.tril(np.ones((3, 3))), np.asfortranarray(np.arange(6.0).reshape(2, 3))
+    print(end="")
+    return x @ mask, mask, turned
+
+
+def test_arrays_of_numpy_that_each_call_makes():
+    assert called(with_arrays_of_numpy, X)[1] == (2, 0)
+    found, counts = called(with_arrays_of_numpy, X)
+    assert counts == (0, 2) and found[2].flags.f_contiguous
+    same(found, with_arrays_of_numpy(X))
+    found[1][0] += 1
+    same(dynacomp.jit(with_arrays_of_numpy)(X), with_arrays_of_numpy(X))
+    assert not dynacomp.stats()["frames_captured"]
+
+
 def rounds(x, items):
     for k, item in enumerate(items):
         x = x * 2 + k
