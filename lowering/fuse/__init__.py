@@ -12,6 +12,7 @@
     emit       From a Group of items to a Kernel: loops, shared values, stores
     digits     Lanes that take their position apart become two loops, of which the inner one's lie side by side
     crossing   Rows too short for lanes of their own: the lanes go across the rows
+    blocking   What is left to do with a row's folds is done for a block of rows at once, lane by lane
     hoisting   What a row's lanes compute alike for every row is computed once, into a row of scratch
     splitting  Big folds with few results, in two stages, so that all threads have work
     schedule   The Schedule: what a backend gets, one whole Graph as steps over planned buffers

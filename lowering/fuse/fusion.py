@@ -36,6 +36,7 @@ from dynacomp.capture.graph.graph import (
     nodes_in,
 )
 from dynacomp.lowering.fuse.assembly import assemble
+from dynacomp.lowering.fuse.blocking import in_blocks
 from dynacomp.lowering.fuse.buffers import Buffers
 from dynacomp.lowering.fuse.control import control_step, lifted
 from dynacomp.lowering.fuse.crossing import crossed
@@ -175,7 +176,8 @@ class Planner:
     def kernel_step(self, group: Group, external: set[str], kernels: dict[Any, Kernel]) -> KernelStep:
         emitter = Emitter(self.reader, group, external, self.buffers.shapes)
         kernel, bindings = emitter.emit("kernel")
-        kernel = hoisted(crossed(taken_apart(kernel)))
+        kernel = crossed(taken_apart(kernel))
+        kernel = hoisted(in_blocks(kernel) if self.machine is CPU else kernel)
         kernel = kernels.setdefault(kernel, replace(kernel, name=self.kernel_name(group, len(kernels))))
         return KernelStep(kernel, {p: self.buffers.storage.get(b, b) for p, b in bindings.items()})
 
