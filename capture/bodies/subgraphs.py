@@ -349,8 +349,8 @@ def _place(cap: Capture, body: Body, i: int, leaf: Any) -> tuple[Node, Value]:
     aval = aval_of(leaf) if is_array(leaf) else Aval((), type(leaf))
     node = body.builder.placeholder(f"arg{i}", aval, f"argument {i}")
     cap.graph.owner[node], cap.graph.homes[node] = body.level, body.serial
-    passed = cap.libraries.passing.get(id(leaf))
-    if passed is not None:  # a number that JAX hands on as it is, as `vmap` does along no axis
+    passed = cap.libraries.passing.get(id(leaf)) or cap.libraries.unread.get(id(leaf))
+    if passed is not None:  # a number that JAX hands on as it is, as `vmap` does along no axis; an object
         return node, passed[1]
     if is_array(leaf):
         return node, ArrayV(node, aval)

@@ -51,11 +51,12 @@ class Contexts:
         return True
 
     def restore(self) -> bool:
-        """Puts everything back; whether anything had changed. What was only noted in a dict stays: a memo."""
-        if self.given is None:
-            return False
-        _MEMOS.update(self.given.noted())
-        return self.given.restore()
+        """Puts everything back; whether anything had changed. Where dicts were only added to, that stays: memos."""
+        noted = {} if self.given is None else self.given.noted()
+        if self.given is not None and self.given.restore():
+            return True
+        _MEMOS.update(noted)
+        return False
 
 
 _MEMOS: dict[int, Any] = {}  # the dicts in contexts to which calls have added, by their ids: kept, for ids are reused

@@ -89,14 +89,16 @@ class Given:
                 todo.extend(inside)
 
     def restore(self) -> bool:
-        """Puts everything back; whether anything had changed."""
-        changed = [(at, parts) for at, parts in self.was.values() if not self._is_same(at, parts)]
-        for at, parts in changed:
+        """Puts everything back; whether anything had changed. What was noted stays only where nothing has: who runs the
+        call again counts on it as little as on the rest."""
+        if all(self._is_same(at, parts) for at, parts in self.was.values()):
+            return False
+        for at, parts in [(at, parts) for at, parts in self.was.values() if not _same(_inside(at) or (), parts)]:
             if isinstance(at, KINDS):
                 _refill(at, parts)
             else:
                 _put_slots(at, parts[1:])
-        return bool(changed)
+        return True
 
     def _is_same(self, at: Any, parts: tuple[Any, ...]) -> bool:
         """Whether nothing has changed, but for what an object has noted in its dictionary that is no array."""
@@ -107,7 +109,20 @@ class Given:
             return False
         old = dict(zip(parts[:len(parts) // 2], parts[len(parts) // 2:]))
         return all(dict.get(at, k, at) is v for k, v in old.items()) and not any(
-            isinstance(v, jax.core.Tracer) for k, v in dict.items(at) if k not in old)
+            _holds_tracers(v) for k, v in dict.items(at) if k not in old)
+
+
+def _holds_tracers(made: Any) -> bool:
+    """Whether a tracer stands in what was noted, or in a container of it."""
+    todo, seen = [made], set()
+    while todo:
+        at = todo.pop()
+        if isinstance(at, jax.core.Tracer):
+            return True
+        if id(at) not in seen:
+            seen.add(id(at))
+            todo.extend(_inside_container(at) or ())
+    return False
 
 
 def _inside_container(at: Any) -> tuple[Any, ...] | None:

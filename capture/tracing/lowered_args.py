@@ -19,7 +19,7 @@ import jax
 import numpy as np
 from jax._src.core import trace_ctx
 
-from dynacomp.capture.base.classes import module_name
+from dynacomp.capture.base.classes import entries, fields, module_name, mro
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.of_class import of_class
@@ -35,14 +35,22 @@ from dynacomp.capture.numbers import host_arrays
 from dynacomp.capture.numbers.dynamic_scalars import TEXTS
 from dynacomp.capture.numbers.given_arrays import is_constant
 from dynacomp.capture.numbers.graph_inputs import scalar_node
-from dynacomp.capture.symbolic.libraries import has_user_call, is_compiled, is_host, is_pure_module, is_user_function
+from dynacomp.capture.symbolic.libraries import (
+    has_user_call,
+    is_compiled,
+    is_host,
+    is_library,
+    is_pure_module,
+    is_user_function,
+    module_of,
+)
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.tracing.failures import is_entered
 from dynacomp.capture.tracing.handed_on import always_anew
 from dynacomp.capture.tracing.hosted import as_real, exists
 from dynacomp.capture.tracing.library_reads import by_content, hosted_by_content
 from dynacomp.capture.tracing.made_anew import by_structure, library_object
-from dynacomp.capture.tracing.rebuilt import WithFields
+from dynacomp.capture.tracing.rebuilt import WithAttributes, WithCells, WithFields
 from dynacomp.capture.values.callables import BuiltinMethodV, FunctionV, MethodV, PartialV
 from dynacomp.capture.values.computed import ArrayV, LibraryV, NdArrayV, NeedsConcrete, NumberV, ScalarV, SizeV
 from dynacomp.capture.values.constant import Const, is_known_literal, peek
@@ -67,8 +75,12 @@ from dynacomp.capture.wrapping.immutability import TREEDEF
 from dynacomp.capture.wrapping.pytree_shells import Memo, attributes, fixed_fields, shell
 
 LIKE_ARRAYS = {"shape", "dtype", "ndim"}  # attributes by which JAX tells what it is given
+CONVERTED = (*LIKE_ARRAYS, "aval", "__array__", "__jax_array__", "__array_interface__", "__dlpack__", "__len__",
+             "__iter__", "__getitem__", "__index__", "__int__", "__float__", "__complex__", "__bool__", "__getattr__",
+             "__getattribute__")  # by which it, or NumPy, makes an array of an object
 SHOWN = {"__repr__", "__str__", "__format__", "__getnewargs__"}  # methods of numbers that JAX never calls
 MAX_LITERAL = 4096  # elements of a NumPy array that a Graph spells out
+OBJECT_CALLS = "dynacomp.capture.calls.calls"  # where the function lives that calls a library's object
 # How JAX and its libraries call the parameters that are functions.
 FUNCTIONS = {"fun", "f", "fn", "func", "function", "body_fun", "cond_fun", "true_fun", "false_fun"}
 
@@ -104,8 +116,21 @@ def lower_arguments(cap: Capture, fn: Any, args: Sequence[Value], kwargs: dict[s
     def lower(name: str, value: Value) -> Any:
         return (lower_function if name in FUNCTIONS else lower_arg)(cap, value)
 
-    lowered = tuple(map(lower, names, args)), {k: lower(k, v) for k, v in kwargs.items()}
+    before, cap.libraries.blind = cap.libraries.blind, hands_on(fn, args)
+    try:
+        lowered = tuple(map(lower, names, args)), {k: lower(k, v) for k, v in kwargs.items()}
+    finally:
+        cap.libraries.blind = before
     return as_real(lowered) if is_host(fn) else lowered
+
+
+def hands_on(fn: Any, args: Sequence[Value]) -> bool:
+    """Whether a call is that of a function which JAX has made of the program's (by `jax.custom_jvp`, as a decorator):
+    it hands that one objects which are no trees, and looks into none."""
+    made = getattr(args[0], "make", None) if args and module_of(fn) == OBJECT_CALLS else fn
+    if isinstance(made, WithCells):
+        return module_of(made.fn).partition(".")[0] == "jax"  # type: ignore[union-attr]
+    return isinstance(made.obj if isinstance(made, WithAttributes) else made, (jax.custom_jvp, jax.custom_vjp))
 
 
 @remembered
@@ -185,6 +210,9 @@ def _object(cap: Capture, value: ObjectV) -> Any:
     anew = library_object(cap, value)
     if anew is not None:
         return lower_arg(cap, anew)
+    if cap.libraries.blind and is_closed(value):
+        cap.libraries.unread[id(value.real)] = value.real, value
+        return value.real
     if is_plain_number(cap, value):
         return lower_arg(cap, value.payload)
     memo: Memo = {}
@@ -213,6 +241,14 @@ def of_attributes(cap: Capture, value: ObjectV) -> LibraryV:
     """The same for whom it is called: what it keeps beside its leaves is captured."""
     found = attributes(cap, value)
     return LibraryV(WithFields(value.cls, tuple(found)), tuple(found.values()))
+
+
+def is_closed(value: ObjectV) -> bool:
+    """Whether JAX sees nothing of an object but that it is one: the program's own functions, to which it comes, read
+    its attributes, and these are guarded there."""
+    return exists(value) and value.payload is None and not is_library(value.cls) and not callable(value.real) and (
+        jax.tree_util.all_leaves([value.real]) and not fields(value.real).keys() & LIKE_ARRAYS
+        and not any(name in entries(c) for c in mro(value.cls) if c is not object for name in CONVERTED))
 
 
 def is_plain_number(cap: Capture, value: ObjectV) -> bool:

@@ -35,7 +35,7 @@ from dynacomp.capture.graph.graph import Node, Tree
 from dynacomp.capture.symbolic.libraries import is_library, module_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.tracing.failures import enter_class, enter_others
-from dynacomp.capture.tracing.lowered_args import LibraryArg, leaf_nodes, rebuild, standins_in
+from dynacomp.capture.tracing.lowered_args import OBJECT_CALLS, LibraryArg, leaf_nodes, rebuild, standins_in
 from dynacomp.capture.values.computed import NeedsConcrete, ScalarV
 from dynacomp.capture.values.questions import is_dict, is_sequence
 from dynacomp.capture.values.value import Value
@@ -44,7 +44,6 @@ from dynacomp.capture.values.value import Value
 THROUGH = {"grad", "value_and_grad", "vjp", "jvp", "linearize", "jacfwd", "jacrev", "hessian", "vmap", "Partial"}
 
 NUMBERS = (bool, int, float, complex)
-OBJECT_CALLS = "dynacomp.capture.calls.calls"  # where the function lives that calls a library's object
 
 
 @dataclass(frozen=True, repr=False)

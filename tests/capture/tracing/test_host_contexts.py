@@ -2,9 +2,11 @@
 
 import threading
 
+import haiku
 import jax
 import jax.numpy as jnp
 import pytest
+from haiku._src import base as haiku_base
 
 import dynacomp
 from dynacomp.capture.tracing import host_contexts
@@ -189,3 +191,15 @@ def test_policies_of_precision_cost_an_entry_each():
         hk.mixed_precision.clear_policy(hk.Linear)
     same(compiled, step, X)
     assert dynacomp.stats()["frames_captured"] == 4 and not dynacomp.stats()["breaks"]
+
+
+def test_a_context_that_the_program_enters_is_as_it_was():
+    """Names were counted twice, tracers stayed among the parameters: only the names in use were put back."""
+    def names():
+        with haiku_base.new_context() as ctx:
+            mlp = haiku.nets.MLP([3, 2], name="mlp", w_init=jnp.ones)
+            mlp(jnp.ones((1, 4)))
+            return list(ctx.collect_params()), mlp.module_name, haiku.Linear(1, name="mlp").module_name
+
+    compiled = dynacomp.jit(names, backend="eager")
+    assert [compiled() for _ in range(3)] == [names()] * 3

@@ -291,3 +291,14 @@ def test_what_prints_before_a_break_prints(after, capfd):
         jax.effects_barrier()
         assert sorted(capfd.readouterr().out.split("\n")[:-1]) == [f"at {i}" for i in range(n)]
     assert dynacomp.stats()["graphs"] and sum(dynacomp.stats()["breaks"].values())
+
+
+def test_what_was_noted_is_put_back_with_the_rest():
+    memo, names = {"old": 1}, ["first"]
+    given = Given((), [memo, names], notes=True)
+    memo["new"] = 2
+    assert not given.restore() and memo == {"old": 1, "new": 2}
+    names.append("second")
+    assert given.restore() and memo == {"old": 1} and names == ["first"]
+    jax.make_jaxpr(lambda x: memo.update(new={"w": [x]}))(1.0)
+    assert given.restore() and memo == {"old": 1}

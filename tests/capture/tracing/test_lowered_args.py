@@ -279,3 +279,37 @@ def test_rules_that_jax_hands_its_typed_numbers():
         assert jnp.allclose(jax.grad(wave)(n / 2, 2.0), jnp.cos(n / 2) * 4, atol=1e-6)
     found = dynacomp.stats()
     assert found["frames_captured"] == 2 and not found["breaks"] and not found["frames_eager"]
+
+
+class Trainer:
+    """An object that is no tree, with much in it that a step does not look at."""
+
+    def __init__(self, scale):
+        self.scale, self.w, self.log, self.seen = scale, jnp.ones(3) * scale, {"lines": [str(scale)] * 9}, []
+
+    @jax.default_matmul_precision("float32")
+    def step(self, x):
+        return x * self.scale + self.w
+
+    @jax.default_matmul_precision("float32")
+    def noted(self, x):
+        self.seen.append(1)
+        return x * self.scale
+
+
+def test_an_object_that_jax_hands_on_is_guarded_by_what_is_read_of_it():
+    """All of it was, and each new number in it was compiled anew."""
+    dynacomp.reset()
+    compiled = dynacomp.jit(lambda trainer, x: trainer.step(x))
+    for n in range(8):
+        trainer = Trainer(n / 2)
+        assert jnp.array_equal(compiled(trainer, X), trainer.step(X))
+    assert dynacomp.stats()["frames_captured"] == 2 and not dynacomp.stats()["breaks"]
+    assert "log" not in dynacomp.explain(lambda trainer, x: trainer.step(x))(Trainer(1.0), X).regions[0].guards
+
+
+def test_what_a_function_that_jax_has_made_does_to_such_an_object_happens():
+    """It was lost where the call was captured, and came in no later one."""
+    compiled, trainer = dynacomp.jit(lambda trainer, x: trainer.noted(x), backend="eager"), Trainer(2.0)
+    for n in range(1, 5):
+        assert jnp.array_equal(compiled(trainer, X), X * 2.0) and len(trainer.seen) == n
