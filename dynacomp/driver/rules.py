@@ -16,11 +16,13 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 
 from dynacomp.capture import _native
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import handlers
+from dynacomp.capture.graph.graph import Graph, is_closure, leaves_in
 from dynacomp.capture.symbolic.libraries import is_steady_module, module_of
 from dynacomp.capture.tracing.library_effects import Outside, forget_traces
 from dynacomp.capture.tracing.library_reads import (
@@ -96,6 +98,28 @@ class Rules:
         return not self.functions or not self.outside.changed() and all(
             len(was) == len(now := list(reached(fn, own))) and all(map(operator.is_, was, now))
             for fn, (own, was) in self.functions.items())
+
+
+def rules_in(graph: Graph) -> tuple[types.FunctionType, ...]:
+    """The rules of the program's that JAX may run where it differentiates a Graph."""
+    found: dict[types.FunctionType, None] = {}
+    for node in graph.nodes:
+        for leaf in leaves_in((node.target, node.args, node.kwargs)):
+            if is_closure(leaf):
+                found.update(dict.fromkeys(rules_in(leaf.graph)))
+            elif isinstance(leaf, (jax.custom_jvp, jax.custom_vjp)):
+                rules = (getattr(leaf, name, None) for name in ("jvp", "fwd", "bwd"))
+                found.update({f: None for f in rules if isinstance(f, types.FunctionType)})
+    return tuple(found)
+
+
+def before(rules: tuple[types.FunctionType, ...]) -> Outside:
+    """What rules may change, as it is now. Break where they do more than can be put back."""
+    outside = Outside()
+    for fn in rules:
+        refuse_effects(fn, False)
+        outside.keep(list(reached(fn, False)), names_in(fn.__code__))
+    return outside
 
 
 def _called_by_us() -> bool:

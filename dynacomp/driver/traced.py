@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import FunctionType
 from typing import Any, NoReturn
 
 import jax
@@ -29,7 +30,7 @@ from jax.extend.core import ClosedJaxpr
 from dynacomp import capture, codegen, lowering, notices
 from dynacomp.capture._native import RunPlainly
 from dynacomp.capture.base.classes import module_name
-from dynacomp.capture.base.errors import NeverCalled
+from dynacomp.capture.base.errors import Break, NeverCalled
 from dynacomp.capture.base.interrupts import ours, suppressing
 from dynacomp.capture.bodies.subgraphs import never_called
 from dynacomp.capture.graph.avals import Aval, as_struct, aval_of
@@ -38,9 +39,10 @@ from dynacomp.capture.graph.graph_sizes import scope_of, symbols
 from dynacomp.capture.graph.size_evaluation import evaluate
 from dynacomp.capture.graph.sizes import Size, is_symbolic
 from dynacomp.capture.tracing.abstract_evaluation import calls_back
+from dynacomp.capture.tracing.library_effects import Outside, forget_traces
 from dynacomp.driver.interpreted import interpreted
 from dynacomp.driver.pipeline import INTERPRETER, Compiled, compile_graph, elsewhere, place
-from dynacomp.driver.rules import Acts, Rules
+from dynacomp.driver.rules import Acts, Rules, before, rules_in
 from dynacomp.lowering.autodiff.region import TOLD_AFTER, Derived, Program, Region, Sizes, apply, closes_over_tracers
 from dynacomp.lowering.primitives.specialise import at_sizes
 from dynacomp.lowering.primitives.translate import trace, unwrap, wrap
@@ -97,8 +99,8 @@ def traced_graph(graph: Graph, options: Options, places: Collection[Any], order:
     """The program of a captured Graph for tracers; arrays of several devices are left to JAX. order: how often it may
     be differentiated, where rules of the program's (`jax.custom_vjp`) stand in it."""
     if options.backend == INTERPRETER or elsewhere(places):
-        run = interpreted(graph)
-        return Compiled(lambda *inputs: in_order(graph, run, inputs), graph, backend=INTERPRETER)
+        run, rules = interpreted(graph), rules_in(graph)
+        return Compiled(lambda *inputs: in_order(graph, run, inputs, rules), graph, backend=INTERPRETER)
     return Compiled(TracedProgram(graph, options, order), graph, backend=TRACED)
 
 
@@ -109,7 +111,7 @@ class TracedProgram:
     def __init__(self, graph: Graph, options: Options, order: int = 0) -> None:
         self.graph, self.options = graph, options
         self.order = order if lacks_rules(graph) else None
-        self.run = interpreted(graph)
+        self.run, self.own_rules = interpreted(graph), rules_in(graph)
         self.live = [is_node(x) for x in jax.tree.leaves(graph.output)]
         self.symbols = symbols_of(graph)
         self.regions: dict[tuple[Aval, ...], Derived] = {}
@@ -120,7 +122,7 @@ class TracedProgram:
         self.one_by_one = False  # JAX must run the operations themselves: they have effects, or rules like no other's
 
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
-        return in_order(self.graph, self._called, inputs)
+        return in_order(self.graph, self._called, inputs, self.own_rules)
 
     def _called(self, *inputs: Any) -> tuple[Any, ...]:
         if self.order is not None and derivatives() > self.order:  # here, since no backward pass can start again
@@ -247,17 +249,28 @@ class TracedProgram:
         return compile_graph(graph_of(closed, self.graph, carried), self.options).program
 
 
-def in_order(graph: Graph, run: Callable[..., Any], inputs: Sequence[Any]) -> Any:
+def in_order(graph: Graph, run: Callable[..., Any], inputs: Sequence[Any], rules: tuple[FunctionType, ...]) -> Any:
     """`run(*inputs)`, which is what a Graph computes. Where JAX raises, the call starts again as plain Python, which
-    raises it at its line and behind what comes before it."""
+    raises it at its line and behind what comes before it. What rules of the program's have changed is put back."""
+    outside = _before(rules)
     try:
         return run(*inputs)
     except RunPlainly:
         raise
     except ours(Exception) as error:
-        if not _only_computes(graph, inputs):
+        if outside is None or not _only_computes(graph, inputs):
             raise
+        if outside.restore():
+            forget_traces()
         plainly(graph, f"JAX raises {type(error).__name__} where it transforms what was captured")
+
+
+def _before(rules: tuple[FunctionType, ...]) -> Outside | None:
+    """What rules may change, as it is before they run; None where they do what cannot be put back."""
+    try:
+        return before(rules)
+    except Break:
+        return None
 
 
 def _only_computes(graph: Graph, inputs: Sequence[Any]) -> bool:

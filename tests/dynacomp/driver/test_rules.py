@@ -110,3 +110,33 @@ def test_rules_that_only_compute_are_derived_once():
         x = jnp.linspace(0.5, 2, 4)
         np.testing.assert_allclose(compiled(x), jax.grad(loss)(x), rtol=1e-6)
     assert dynacomp.stats()["frames_captured"] == 1 and dynacomp.stats()["regions"]["cpp"] == 2
+
+
+def unpaired(x):
+    SEEN.append("forward")
+    return x
+
+
+def ruled_by_a_tangent():
+    fn = jax.custom_jvp(lambda x: x * 3)
+
+    @fn.defjvp
+    def rule(primals, tangents):
+        SEEN.append("tangent")
+        return fn(*primals), jnp.ones(9)
+
+    return lambda x: fn(x).sum()
+
+
+@pytest.mark.parametrize("where", [lambda loss: jax.grad(dynacomp.jit(loss)), lambda loss: dynacomp.jit(
+    lambda x: jax.grad(loss)(x))], ids=["outside", "inside"])
+@pytest.mark.parametrize("loss", [ruled(of_global, unpaired), ruled_by_a_tangent()], ids=["unpaired", "tangent"])
+def test_rules_whose_results_jax_refuses_act_once(where, loss):
+    compiled, shown = where(loss), []
+    for n in (3, 3, 4, 5):
+        for fn in (jax.grad(loss), compiled):
+            SEEN.clear()
+            with pytest.raises(TypeError) as raised:
+                fn(jnp.ones(n))
+            shown.append((str(raised.value), list(SEEN)))
+        assert shown[-1] == shown[-2] and len(SEEN) == 1
