@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 import sysconfig
+from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -19,9 +20,10 @@ class Unportable(Exception):
 
 @functools.cache
 def folders() -> tuple[str, ...]:
-    """Where libraries lie."""
+    """Where libraries lie; capture's own modules count as one, wherever they lie."""
     paths = sysconfig.get_paths()
-    return tuple({paths[name].rstrip("/") + "/" for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+    found = (*(paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")), str(Path(__file__).parents[1]))
+    return tuple({path.rstrip("/") + "/" for path in found})
 
 
 def is_library_file(file: str) -> bool:

@@ -23,10 +23,12 @@ from typing import Any
 from jax._src.core import AxisEnv, eval_context
 from jax.sharding import AbstractMesh
 
-from dynacomp.capture._native import GuardProgram, jax_config_token
+from dynacomp.capture._native import GuardProgram, jax_config_token, suspended
 from dynacomp.capture.base.hashes import hashes_alike, hashes_as_text
 from dynacomp.capture.base.literals import is_literal, is_single
 from dynacomp.capture.base.marks import Mark
+from dynacomp.capture.bytecode.drivers import KEY, slots_of
+from dynacomp.capture.bytecode.generator_plan import plan_at
 from dynacomp.capture.bytecode.resume import living
 from dynacomp.capture.entries import Info, Parts
 from dynacomp.capture.portable import graphs
@@ -38,14 +40,15 @@ from dynacomp.capture.portable.references import READERS, Changed, Reader, Write
 
 CONFIG = "jax_config"
 TOKEN = "abc_token"  # which every process has others of: there the classes are asked again
-UNPORTABLE = ("known_key", "suspended", "suspended_local", "suspended_delegate")  # hashes and tokens of one process
+UNPORTABLE = ("known_key",)  # hashes of one process
+SUSPENDED = "suspended"  # a generator that stands still, in code that each process makes
 OF_HOLDERS = ("unnoticed", "unreferable")  # who else holds an object: whoever looks at the guards does, meanwhile
 LOADS = ("attr", "key")  # steps that read a name of a table
 BY_IDENTITY = ("is_not", "const", "weak_const")
 PLACE = "place "
 ORDER = "the order of sets"
 VALUES = (*LOADS, "local", "closure", "cell", "global", "slot", "dict", "item", "get", "upcoming", "iterated",
-          "reduced")  # that fill a register
+          "reduced", "suspended_local", "suspended_delegate")  # that fill a register
 SIZES = ("dim", "int_size")
 TABLES = ("type_unchanged", "names_unchanged")
 INFO = ("traced", "guards", "origin", "shapes", "operations", "scalars", "contents", "steps", "conditional",
@@ -62,16 +65,18 @@ class TextGraph:
         return self.text
 
 
-def written(parts: Parts, fn: Any, code: types.CodeType, args: tuple[Any, ...], hashes: bool = True) -> bytes:
+def written(parts: Parts, fn: Any, code: types.CodeType, args: tuple[Any, ...], hashes: bool = True,
+            options: Any = None) -> bytes:
     """The record of an entry that was made for this call of a frame. hashes: whether other processes may have the same
-    hashes of strings. Where JAX transforms a caller, its Graph is written whole; settings are those of that call then,
-    not those in which it was captured."""
+    hashes of strings. options: whose entry it is. Where JAX transforms a caller, its Graph is written whole; settings
+    are those of that call then, not those in which it was captured."""
     traced = parts.info.traced
     asked = [s for s in parts.steps if s[0] not in OF_HOLDERS and (s[0] != CONFIG or not traced)]
     held = GuardProgram(asked).registers(fn, args)
     if held is None:
         raise Unportable("its guards do not hold of its own call")
     steps = Steps(held, code, parts.steps)
+    steps.writer.options = options
     try:
         return _record(parts, steps, hashes)
     finally:
@@ -99,12 +104,13 @@ def _record(parts: Parts, steps: Steps, hashes: bool) -> bytes:
     return pickle.dumps((seed, written_steps, runs, has_slot, known, resumes, abstract, text))
 
 
-def read(data: bytes, fn: Any, code: types.CodeType, args: tuple[Any, ...]) -> Parts:
+def read(data: bytes, fn: Any, code: types.CodeType, args: tuple[Any, ...], options: Any = None) -> Parts:
     """The parts of an entry for this very call, whose objects the record may ask for."""
     seed, written_steps, runs, has_slot, known, resumes, abstract, text = pickle.loads(data)
     if seed not in (None, hash(ORDER)):
         raise Changed("hashes of strings")
     r = Call(fn, code, args)
+    r.options = options
     for step in written_steps:
         r.steps.append(r.step(step))
     for cls, base, answer in abstract:
@@ -149,6 +155,11 @@ class Steps:
             made: tuple[Any, ...] = CONFIG, args[0][2], config_print(args[0])
         elif kind == TOKEN:
             made = (TOKEN,)
+        elif kind == SUSPENDED:
+            standing = _standing(self.writer, self.held[args[0]])
+            if standing is None:
+                raise Unportable("a generator")
+            made = SUSPENDED, args[0], standing, args[2]
         elif kind in TABLES:
             src, names, objs = args
             made = kind, src, names, [self.print_at(obj, self.home(src, name)) for name, obj in zip(names, objs)]
@@ -281,6 +292,12 @@ class Call(Reader):
             return CONFIG, token
         if kind == TOKEN:
             return TOKEN, abc.get_cache_token()
+        if kind == SUSPENDED:
+            _, src, standing, key = data
+            if _standing(self, self.register(src)) != standing:
+                raise Changed("a generator")
+            driver = suspended(self.register(src))[0]  # type: ignore[index]
+            return SUSPENDED, src, driver, key, slots_of(driver)[KEY]
         if kind == "at":
             _, src, told = data
             return "is", src, self.same_at(self.register(src), told, lambda: self.place(src))
@@ -303,6 +320,15 @@ class Call(Reader):
         else:
             self.same(obj, told)
         return self.found(number, obj)
+
+
+def _standing(side: Writer | Reader, obj: Any) -> tuple[str, bool] | None:
+    """Whose generator stands there, as the print of its code, and whether its driver began in the middle."""
+    plan, _ = plan_at(obj)
+    code = plan.original() if plan is not None else None
+    if plan is None or code is None:
+        return None
+    return side.prints.of(code), suspended(obj)[0] is plan.begun  # type: ignore[index]
 
 
 def numbers_in(operands: tuple[Any, ...]) -> Iterator[int]:

@@ -57,6 +57,7 @@ class Writer:
         self._numbers: dict[int, tuple[int, Any]] = {}
         self._copies: dict[int, tuple[int, Any]] = {}  # objects that are made again
         self._open: set[int] = set()
+        self.options: Any = None  # of the entry
         self.hashes = False  # whether one of those may keep a hash: only processes with the same may have it
 
     def number(self, obj: Any) -> int | None:
@@ -72,6 +73,8 @@ class Writer:
                 raise Unportable("an address")
             self.hashes |= bool(self._open) and type(obj) is int and obj.bit_length() > 31
             return "is", obj
+        if obj is self.options:
+            return ("options",)
         row = WRITERS.get(type(obj))
         try:
             data = self.by_name(obj) if row is None else row(self, obj)
@@ -134,6 +137,7 @@ class Reader:
         self._objects: dict[int, Any] = {}
         self._made: dict[int, Any] = {}
         self._numbers: dict[int, int] = {}
+        self.options: Any = None
 
     def found(self, number: int | None, obj: Any) -> Any:
         """The object; `Changed` where it is one with another, and was not, or the other way round."""
@@ -369,6 +373,7 @@ READERS: dict[str, Callable[..., Any]] = {
     "dead": Reader.dead,
     "content": _read_content,
     "cached": lambda r, place: CACHED[place],
+    "options": lambda r: r.options,
     "slot": lambda r: r.slot, "made": Reader.made, "tree": _read_tree,
     "dtype": lambda r, name: np.dtype(name),
     "typed": lambda r, kind, plain, name: TYPED[kind](plain, np.dtype(name)),

@@ -108,7 +108,7 @@ def keep(root: Root, parts: Parts, made: Compiled | None, options: Options) -> N
         with counters.timed("recall"):
             program = check(root, made)
             files = keep_files(len(sys.modules), options.cache_dir)
-            data = record.written(parts, root.fn, root.code, root.args, hashes_are_fixed())
+            data = record.written(parts, root.fn, root.code, root.args, hashes_are_fixed(), options)
             content = pickle.dumps((program, files, data))
             _publish(key, content, options)
     except Unportable as why:
@@ -224,7 +224,7 @@ def _entry(data: bytes, fn: Any, code: CodeType, args: tuple[Any, ...], options:
     if not are_unchanged(files, options.cache_dir):
         return None
     try:
-        parts = record.read(content, fn, code, args)
+        parts = record.read(content, fn, code, args, options)
     except Changed:
         return None
     if not fits(parts.info):

@@ -41,7 +41,7 @@ def test_what_is_known_by_its_identity_is_found_at_the_register_that_holds_it():
     assert steps.reference(held)[0] == "list" and steps.reference(1) == steps.writer.write(1)  # like it, else
 
 
-@pytest.mark.parametrize("kind", ["known_key", "suspended"])
+@pytest.mark.parametrize("kind", ["known_key"])
 def test_guards_on_hashes_of_one_process_are_not_written(kind):
     with pytest.raises(Unportable, match=kind):
         Steps([], code()).write((kind, 0, 1))

@@ -788,6 +788,36 @@ def rounds(x, items):
     return x
 
 
+def over_batches(xs, log):
+    def batches(n):
+        for k in range(0, len(xs), n):
+            if k == 4:
+                last = SCALE * 0.5  # not bound before
+                yield xs[k:] * last
+            else:
+                yield xs[k:k + n] * SCALE
+
+    total = 0
+    for batch in batches(2):
+        total = total + batch.sum()
+        log.append(float(total))
+        print(end="")
+    return total, log
+
+
+def test_loops_over_generators_that_break(monkeypatch):
+    xs = jnp.arange(12.0).reshape(6, 2)
+    (_, first), counts = called(over_batches, xs, [])
+    found, again = called(over_batches, xs, [])
+    assert again == (0, counts[0]) and counts[0] >= 3
+    same(found, over_batches(xs, []))
+    assert len(first) == 3 and not dynacomp.stats()["frames_unkept"]
+    monkeypatch.setattr(sys.modules[__name__], "SCALE", 3.0)
+    found, again = called(over_batches, xs, [])
+    assert again[0]
+    same(found, over_batches(xs, []))
+
+
 def test_loops_that_break(capsys):
     expected, counts = called(rounds, X, [3, 4, 5])
     found, again = called(rounds, X, [3, 4, 5])
