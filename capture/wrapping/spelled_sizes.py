@@ -19,6 +19,7 @@ from dynacomp.capture.symbolic.libraries import label
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.computed import NdArrayV, NeedsConcrete, ScalarV
+from dynacomp.capture.values.constant import Const
 from dynacomp.capture.values.containers import TupleV
 from dynacomp.capture.values.questions import is_made_array, is_plain_tuple, is_scalar
 from dynacomp.capture.values.value import Value, children
@@ -62,6 +63,8 @@ def _put(cap: Capture, place: tuple[str, Any], value: Value, seen: set[Any]) -> 
 
 def _sizes(cap: Capture, value: ScalarV | NdArrayV) -> Value:
     """A number as a size, an array as tuples of such."""
+    if is_made_array(value) and not value.array.ndim:
+        return _sizes(cap, ndarrays.call_method(cap, value, "__getitem__", [Const(())], {}))  # type: ignore[arg-type]
     if is_made_array(value):
         return TupleV([_sizes(cap, row) for row in ndarrays.rows(cap, value)])  # type: ignore[arg-type]
     number = host_functions.as_index(cap, value)

@@ -18,6 +18,7 @@ OF_SIZES = {
     "a longer one": lambda x: jnp.broadcast_to(x, np.concatenate([[2], x.shape])),
     "places": lambda x: jnp.split(jnp.zeros(x.shape[0] * 3), np.cumsum([x.shape[0], x.shape[0]])),
     "widths": lambda x: jnp.pad(x, np.array([0, x.shape[0]])),
+    "one number": lambda x: jnp.eye(2, np.array(x.shape[0])),
     "an element": lambda x: jnp.zeros(np.array(x.shape)[0].item()),
     "a list": lambda x: jnp.zeros(np.array([x.shape, x.shape]).tolist()[1]),
     "in turn": lambda x: [jnp.zeros(d) for d in np.array(x.shape)],
