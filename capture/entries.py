@@ -9,6 +9,7 @@ capture, what the entry is.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from types import CodeType
@@ -110,8 +111,13 @@ def info_of(captured: Captured, writer: StepWriter) -> Info:
                 owned=tuple(cap.known.folded.values()), counted=tuple(cap.lessons.counted),
                 numbers={repr(place): n for place, n in cap.numbers.changing.items() if type(n) is int},
                 identities=tuple(repr(g.source) for g in captured.guards.guards
-                                 if g.kind == "is" and not is_single(g.payload[0])),
+                                 if g.kind == "is" and not lasts(g.payload[0])),
                 hashes=tuple(now > before for now, before in zip(HASHED, cap.progress.hashes)))
+
+
+def lasts(obj: Any) -> bool:
+    """Whether each process has one such object: no call makes another."""
+    return is_single(obj) or isinstance(obj, (enum.Enum, type))
 
 
 def numbers_of(cap: Capture) -> dict[str, Any]:

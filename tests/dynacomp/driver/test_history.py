@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import gc
 import re
 import types
@@ -15,9 +16,11 @@ import pytest
 import dynacomp
 from dynacomp.capture import _native
 from dynacomp.capture.base.marks import Mark
+from dynacomp.capture.entries import lasts
 from dynacomp.driver.history import MAX_KINDS, History, Seen, is_lasting, kind_of_call
 
 X = jnp.ones(3)
+Pace = enum.Enum("Pace", "SLOW FAST")
 
 
 def steps_of(model):
@@ -305,3 +308,7 @@ def test_an_object_that_calls_make_anew_counts_where_an_entry_knows_it_by_its_id
     assert is_lasting(History(), seen, info)  # of the first call
     seen.scalars[name] = {Mark(jnp.ones(2))}
     assert is_lasting(History(), seen, info) == lasts
+
+
+def test_what_each_process_has_one_of_is_known_by_its_identity_in_all():
+    assert all(map(lasts, (None, True, 1, Pace.SLOW, Pace, int))) and not any(map(lasts, (X, perceptron, "text")))
