@@ -57,6 +57,7 @@ def one_field(c, p, other):
 
 def test_inputs_that_were_one_array_in_the_first_call():
     """The side that is chosen gives what its own place holds, also where that was the same array at first."""
+    dynacomp.reset()
     compiled = dynacomp.jit(one_field, backend="eager")
     a, b, c = jnp.zeros(2), jnp.ones(2), jnp.arange(2.0)
     for p, other in ((Points(a, b, b), Points(b, b, a)), (Points(a, b, c), Points(b, b, c)),
