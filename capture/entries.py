@@ -117,7 +117,7 @@ def info_of(captured: Captured, writer: StepWriter) -> Info:
 
 def lasts(obj: Any) -> bool:
     """Whether each process has one such object: no call makes another."""
-    return is_single(obj) or isinstance(obj, (enum.Enum, type))
+    return is_single(obj) or issubclass(type(obj), (enum.Enum, type))
 
 
 def numbers_of(cap: Capture) -> dict[str, Any]:

@@ -9,9 +9,13 @@ from __future__ import annotations
 import functools
 import sys
 import sysconfig
+from collections.abc import Callable
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import Any
+
+from dynacomp.capture.base.classes import entries, mro, own_dict
+from dynacomp.capture.base.errors import Break
 
 
 class Unportable(Exception):
@@ -44,13 +48,33 @@ def is_library(module: Any) -> bool:
 
 def name_of(module: ModuleType) -> str:
     """The name under which a module is found, not always its own: `_collections_abc` says `collections.abc`."""
-    name = module.__name__
-    if sys.modules.get(name) is module:
+    name = ModuleType.__getattribute__(module, "__dict__").get("__name__")
+    if type(name) is str and sys.modules.get(name) is module:
         return name
     found = next((known for known, other in list(sys.modules.items()) if other is module), None)
     if found is None:
         raise Unportable(f"module {name}")
     return found
+
+
+def said(obj: Any, attribute: str) -> Any:
+    """What an object or a class says of itself (`__module__`, `__qualname__`), read from tables alone; None where it
+    says nothing, or only the program's code could tell."""
+    if issubclass(type(obj), type):
+        return _asked(type.__getattribute__, obj, attribute)
+    try:
+        tables = [own_dict(obj), *map(entries, mro(type(obj)))]
+    except Break:
+        return None
+    found: Any = next((table[attribute] for table in tables if attribute in table), None)
+    return _asked(found.__get__, obj) if type(found) in (GetSetDescriptorType, MemberDescriptorType) else found
+
+
+def _asked(how: Callable[..., Any], *args: Any) -> Any:
+    try:
+        return how(*args)
+    except AttributeError:
+        return None
 
 
 def module_of(table: Any) -> str | None:

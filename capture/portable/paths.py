@@ -59,7 +59,7 @@ class Finder:
 
 def steps(obj: Any) -> Iterator[Step]:
     """What an object leads to, read from tables alone."""
-    row = next((row for classes, row in LEADING if isinstance(obj, classes)), _instance)
+    row = next((row for classes, row in LEADING if issubclass(type(obj), classes)), _instance)
     return row(obj)
 
 
@@ -96,7 +96,7 @@ def _attributes(table: Mapping[str, Any]) -> Iterator[Step]:
 
 
 def _class(cls: type) -> Iterator[Step]:
-    yield from ((("attr", name), value) for name, value in vars(cls).items() if isinstance(value, DEFINED))
+    yield from ((("attr", name), value) for name, value in vars(cls).items() if issubclass(type(value), DEFINED))
     entry = REGISTRY.get(cls)
     if entry is not None:
         yield from ((("tree", name), getattr(entry, name)) for name in ("to_iter", "from_iter"))
@@ -114,7 +114,7 @@ def _instance(obj: Any) -> Iterator[Step]:
 LEADING: tuple[tuple[Any, Callable[[Any], Iterator[Step]]], ...] = (
     (types.FunctionType, _function),
     (types.CodeType, lambda code: ((("const", k), c) for k, c in enumerate(code.co_consts)
-                                   if isinstance(c, types.CodeType))),
+                                   if type(c) is types.CodeType)),
     (types.MethodType, _parts("__func__", "__self__")),
     ((classmethod, staticmethod), _parts("__func__")),
     (property, _parts("fget", "fset", "fdel")),

@@ -31,10 +31,11 @@ from jax._src.literals import TypedComplex, TypedFloat, TypedInt, TypedNdArray
 from jax.sharding import SingleDeviceSharding
 
 from dynacomp.capture._native import CompiledFunction
+from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.literals import LITERALS
 from dynacomp.capture.calls.calls import USER_RULES
 from dynacomp.capture.graph.avals import ARRAY_TYPE
-from dynacomp.capture.portable.homes import Unportable, is_library, is_library_file, module_of, name_of
+from dynacomp.capture.portable.homes import Unportable, is_library, is_library_file, module_of, name_of, said
 from dynacomp.capture.portable.instances import HEAP_TYPE, taken_apart
 from dynacomp.capture.wrapping.builder import JITTED
 
@@ -85,9 +86,9 @@ class Prints:
         name = library_name(obj)
         if name is not None:
             return f"library {name}"
-        if isinstance(obj, type):
+        if issubclass(type(obj), type):
             return _class(self, obj)
-        if isinstance(obj, enum.Enum):
+        if issubclass(type(obj), enum.Enum):
             told = ("enum", obj.name) if type(obj.name) is str else ("flags", self.of(obj.value))  # no flag has no name
             return digest(self.of(type(obj)), *told)
         if issubclass(type(obj), types.ModuleType):
@@ -127,7 +128,7 @@ def digest(*parts: Any) -> str:
 def names_of(obj: Any) -> tuple[str, str] | None:
     """The module and the qualified name that an object says of itself."""
     cls = type(obj)
-    module, name = getattr(obj, "__module__", None), getattr(obj, "__qualname__", None)
+    module, name = said(obj, "__module__"), said(obj, "__qualname__")
     if cls is types.BuiltinFunctionType and module is None and isinstance(obj.__self__, type):
         module = obj.__self__.__module__  # `tuple.__new__`
     if name is None and cls in (np.ufunc,):
@@ -182,13 +183,13 @@ def library_name(obj: Any) -> str | None:
 
 def shelf(obj: Any) -> tuple[str, str] | None:
     """The library's module, and the name there, that keeps an object: its own, that of its class, one beside that."""
-    for home in (getattr(obj, "__module__", None), type(obj).__module__, *OF_PYTHON):
+    for home in (said(obj, "__module__"), said(type(obj), "__module__"), *OF_PYTHON):
         module = sys.modules.get(home) if type(home) is str else None
         if is_library(module):
             for name, value in list(vars(module).items()):
                 if value is obj:
                     return str(home), name
-    place = _beside(type(obj).__module__.partition(".")[0], len(sys.modules)).get(id(obj))
+    place = _beside(module_name(type(obj)).partition(".")[0], len(sys.modules)).get(id(obj))
     return place if place is not None and vars(sys.modules[place[0]]).get(place[1]) is obj else None
 
 

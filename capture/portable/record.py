@@ -244,7 +244,8 @@ class Steps:
 def defined(steps: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
     """The functions and classes that steps compare with."""
     for kind, *args in steps:
-        yield from (obj for obj in (args[2] if kind in TABLES else args) if isinstance(obj, (types.FunctionType, type)))
+        objs = args[2] if kind in TABLES else args
+        yield from (obj for obj in objs if issubclass(type(obj), (types.FunctionType, type)))
 
 
 class Call(Reader):
@@ -353,7 +354,7 @@ READERS |= {"way": _way, "register": lambda r, number: r.register(number)}
 
 def _lookup(table: Any, name: str) -> Any:
     """What a class or a namespace has under a name, as the guard looks it up."""
-    if isinstance(table, type):
+    if issubclass(type(table), type):
         return next((vars(c)[name] for c in table.__mro__ if name in vars(c)), NotImplemented)
     return table.get(name, NotImplemented) if type(table) is dict else NotImplemented
 
@@ -368,7 +369,7 @@ def _home(table: Any, name: Any) -> str | None:
     home = table.__name__ if issubclass(type(table), types.ModuleType) else module_of(table)
     if home is not None:
         return f"{PLACE}{home}.{name}" if is_library(sys.modules.get(home)) else None
-    found = library_name(table) if isinstance(table, type) else None
+    found = library_name(table) if issubclass(type(table), type) else None
     return None if found is None else f"{PLACE}{found}.{name}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _collections_abc
 import collections
+import contextlib
 import datetime
 import decimal
 import enum
@@ -21,6 +22,7 @@ from jax._src.literals import TypedFloat, TypedInt, TypedNdArray
 
 import dynacomp
 from dynacomp.capture.portable.homes import Unportable
+from dynacomp.capture.portable.paths import Finder
 from dynacomp.capture.portable.prints import prints_of
 from dynacomp.capture.portable.references import Reader, Writer
 
@@ -121,3 +123,24 @@ def test_methods_in_c_paths_and_functions_that_remember():
     assert prints_of([].append) == prints_of([].append) and prints_of(cached) == prints_of(
         functools.lru_cache(maxsize=2)(cached.__wrapped__))
     assert prints_of(_collections_abc) in ("module _collections_abc", "module collections.abc")
+
+
+def test_nobody_is_asked_for_what_an_object_is():
+    """Its class says so: asking the object would run the program's code."""
+    asked = []
+
+    class Shy(Plain):
+        def __getattribute__(self, name):
+            asked.append(name)
+            return object.__getattribute__(self, name)
+
+    class Module(types.ModuleType):
+        __getattribute__ = Shy.__getattribute__
+
+    for shy in (Shy(1), Module("shy"), [Shy(2)], {"a": Shy(3)}):
+        with contextlib.suppress(Unportable):
+            prints_of(shy)
+        finder = Finder()
+        finder.add("root", (shy, Shy))
+        assert finder.path(object()) is None
+    assert not asked
