@@ -10,8 +10,8 @@ those among them that ask how far ours is from what XLA makes for users.
 
 `@pytest.mark.sampled(n)` is for large grids of like cases: one of n is a test like others (DYNACOMP_TEST_SEED says
 which ones), the rest are slow tests. `by` names the parameter whose cases stay together. DYNACOMP_TEST_SHARE=n does
-the same to all tests, and leaves one of 4n of those in the rooms `OF_JAX`, whose answers depend little on the
-interpreter.
+the same to all tests, DYNACOMP_TEST_SHARE_OF_JAX=n to those in the rooms `OF_JAX`, whose answers depend little on the
+interpreter; DYNACOMP_TEST_TURN says whose turn it is.
 """
 
 import atexit
@@ -127,7 +127,7 @@ def pytest_collection_modifyitems(items):
         assert " at 0x" not in item.name, f"{item.nodeid}: an address in a name differs between the workers of a run"
         if is_medium(item.path):
             item.add_marker(pytest.mark.medium)
-        if (zlib.crc32(item.nodeid.encode()) + SEED) % share_of(item.path):
+        if (zlib.crc32(item.nodeid.encode()) + TURN) % share_of(item.path):
             item.add_marker(pytest.mark.slow)
         for marker in item.iter_markers("sampled"):
             if not is_in_sample(item.callspec, *marker.args, **marker.kwargs):
@@ -151,7 +151,9 @@ def pytest_unconfigure(config):
 
 
 SEED = int(os.environ.get("DYNACOMP_TEST_SEED", "0"))
+TURN = int(os.environ.get("DYNACOMP_TEST_TURN", "0"))
 SHARE = int(os.environ.get("DYNACOMP_TEST_SHARE", "1"))
+SHARE_OF_JAX = int(os.environ.get("DYNACOMP_TEST_SHARE_OF_JAX", SHARE))
 
 
 def is_in_sample(case, one_of: int, by: str = "") -> bool:
@@ -162,7 +164,7 @@ def is_in_sample(case, one_of: int, by: str = "") -> bool:
 
 def share_of(path: Path) -> int:
     """Of how many tests like these one is run."""
-    return SHARE * 4 if SHARE > 1 and str(path).startswith(OF_JAX_PATHS) else SHARE
+    return SHARE_OF_JAX if str(path).startswith(OF_JAX_PATHS) else SHARE
 
 
 def is_medium(path: Path) -> bool:
