@@ -44,8 +44,6 @@ CALLS = {
     "device_put": jax.device_put,
     "named_call": jax.named_call(lambda x: x),
     "vmap of the same": jax.vmap(lambda x: x),
-    "a jitted function": jax.jit(lambda x: x),
-    "an inlined one": jax.jit(lambda x: x, inline=True),
     "both": lambda x: (jnp.real(x), lax.squeeze(x, ()))[1],
     "squeeze": lambda x: lax.squeeze(x, ()),
     "squeeze of jnp": lambda x: jnp.squeeze(x, ()),
