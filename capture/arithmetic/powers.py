@@ -4,7 +4,8 @@ JAX asks whether it can look at the exponent. Where it can, the result has the t
 negative one; where it cannot (a tracer of `vmap`, `jit`) both are promoted. A number that changes from call to call
 and an array of the Graph are ones that it can look at, unless a transformation traces them: see `graph.known_powers`.
 
-Floats have the same results either way.
+Floats have the same values either way. (A derivative by one of a weak type has that type in eager JAX; where the
+exponent changes, it has lost it.)
 """
 
 from __future__ import annotations

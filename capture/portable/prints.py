@@ -41,7 +41,6 @@ from dynacomp.capture.wrapping.builder import JITTED
 
 OF_PYTHON = ("types", "_collections_abc", "sys")  # that keep what has no name in `builtins`
 MOST = 20_000  # objects that one record may lead to
-CACHED = type(functools.lru_cache(len))
 TYPED = (TypedInt, TypedFloat, TypedComplex)  # numbers that JAX has given a type, which `repr` tells
 LARGEST = 1 << 24  # bytes of an array that is read
 IGNORED = {"__dict__", "__weakref__", "__doc__", "__module__", "__annotations__", "__firstlineno__",
@@ -398,6 +397,6 @@ ROWS: dict[type, Callable[[Prints, Any], str]] = {
     **dict.fromkeys((datetime.date, datetime.datetime, datetime.time, datetime.timedelta, decimal.Decimal), _remade),
     re.Pattern: lambda p, o: digest("pattern", p.of(o.pattern), str(o.flags)),
     functools.cached_property: lambda p, o: digest("cached property", *p.all(o.func, o.attrname)),
-    CACHED: _cached, types.BuiltinFunctionType: _builtin,
+    functools._lru_cache_wrapper: _cached, types.BuiltinFunctionType: _builtin,
     **dict.fromkeys(TYPED, _literal), type(Path()): lambda p, o: digest("path", str(o)),
 }
