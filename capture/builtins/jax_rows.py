@@ -26,6 +26,7 @@ from dynacomp.capture.arithmetic.operators import fold
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.calls.callbacks import given_below_jit
 from dynacomp.capture.calls.calls import BUILTIN_METHODS, BUILTINS, call
+from dynacomp.capture.kinds.attrs import NAMING
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.tracing.trace_call import library_call
@@ -33,7 +34,7 @@ from dynacomp.capture.values.computed import LibraryV
 from dynacomp.capture.values.constant import Const, is_known_literal
 from dynacomp.capture.values.questions import is_size, is_tuple, is_value
 from dynacomp.capture.values.standing import TraceStateV
-from dynacomp.capture.values.value import Value, as_python, node_of
+from dynacomp.capture.values.value import Value, as_python, is_changing, node_of, now
 
 # `with jax.ensure_compile_time_eval():` computes the same values, only sooner.
 BUILTINS[jax.ensure_compile_time_eval] = lambda cap: call(cap, Const(contextlib.nullcontext), [], {})
@@ -100,6 +101,19 @@ def _is_constant_dim(cap: Capture, d: Value) -> Value:
 
 
 BUILTINS[core.is_constant_dim] = _is_constant_dim
+
+
+def name_scope(make: Any, cap: Capture, *args: Value, **kwargs: Value) -> Value:
+    """`jax.named_scope(f"layer{n}")`: a name that changes from call to call is no constant that anything needs."""
+    given = (*args, *kwargs.values())
+    if not any(map(is_changing, given)):
+        return library_call(cap, make, list(args), kwargs)
+    known = [now(v) if is_changing(v) else as_python(v) for v in given]
+    real = fold(cap, lambda: make(*known[:len(args)], **dict(zip(kwargs, known[len(args):]))))
+    return LibraryV(make, args, kwargs, real=as_python(real))
+
+
+BUILTINS.update({make: functools.partial(name_scope, make) for make in NAMING})
 
 
 def enter_naming(cap: Capture, manager: LibraryV) -> Value:

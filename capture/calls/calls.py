@@ -94,7 +94,7 @@ def call(cap: Capture, fn: Value, args: list[Value], kwargs: dict[str, Value]) -
     """`fn(*args, **kwargs)`, as the row of its kind says."""
     made = kind(fn).call
     if made is None:
-        raise Break("call", f"a {type(fn).__name__} is called")
+        raise Break("call", f"a {type(fn.obj).__qualname__ if is_opaque(fn) else type(fn).__name__} is called")
     return made(cap, fn, args, kwargs)
 
 

@@ -26,6 +26,7 @@ from dynacomp.capture.symbolic.generators import delegate
 from dynacomp.capture.symbolic.libraries import CONTEXTS, is_library, is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
+from dynacomp.capture.tracing.settings import held, holding
 from dynacomp.capture.tracing.trace_call import RULES, library_call
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.callables import BuiltinMethodV, FunctionV, MethodV, PartialV, SuperV
@@ -137,7 +138,8 @@ def _found(cap: Capture, value: Const, name: str) -> Value:
     if name in EVALUATED and module_name(type(obj)) == "typing":
         raise Break("attribute", f"{name!r} of a {type(obj).__name__}, which is evaluated when it is first asked for")
     try:
-        found = getattr(obj, name)
+        with holding(held(cap)):
+            found = getattr(obj, name)
     except ours(Exception) as error:  # a property's own
         raise Raised(Const(error)) from None
     if isinstance(found, (types.BuiltinMethodType, types.MethodWrapperType)) and found.__self__ is obj:

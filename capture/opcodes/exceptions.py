@@ -5,17 +5,21 @@ from __future__ import annotations
 from dynacomp.capture.arithmetic.identity import is_same
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.bytecode.code import Instruction
+from dynacomp.capture.bytecode.suspensions import SUSPENDS
 from dynacomp.capture.calls.calls import BUILTINS
 from dynacomp.capture.kinds.attrs import NAMING, do_nothing
 from dynacomp.capture.kinds.exceptions import as_exception, handled, instance_of, set_cause
-from dynacomp.capture.reconstruct import tracebacks
+from dynacomp.capture.reconstruct import runtime, tracebacks
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode
 from dynacomp.capture.tracing.failures import enter_class
+from dynacomp.capture.tracing.settings import setting_of
+from dynacomp.capture.values.callables import SettingV
 from dynacomp.capture.values.computed import LibraryV
 from dynacomp.capture.values.constant import Const, is_const, object_of
 from dynacomp.capture.values.frames import HandlingV
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.value import Value, as_python, type_of
+from dynacomp.capture.wrapping.builder import WRAPPERS, opaque
 
 NONE = Const(None)
 
@@ -117,15 +121,24 @@ def _no_manager(v: Value) -> Break:
     return Break("with", f"a context manager of type {type(v.value).__qualname__ if is_const(v) else type(v).__name__}")
 
 
-def _naming(cap: Capture, v: LibraryV) -> tuple[Value, Value]:
-    """Names in what a compiler writes: nothing to do. Other classes of libraries are entered by the next attempt."""
-    if v.make not in NAMING:
+def _of_library(cap: Capture, v: LibraryV) -> tuple[Value, Value]:
+    """Names in what a compiler writes: nothing to do. A setting of JAX holds while what leaves it lies on the stack,
+    but not in a generator's frame, beside which others run. Other classes of libraries are entered by the next
+    attempt."""
+    if v.make in NAMING:
+        return Const(do_nothing), Const(do_nothing)
+    setting = setting_of(v)
+    assert cap.current is not None
+    if setting is None or cap.current.code.code.co_flags & SUSPENDS:
         enter_class(cap, v.make)
         raise _no_manager(v)
-    return Const(do_nothing), Const(do_nothing)
+    cap.libraries.sets = True
+    return SettingV(setting, v), Const(do_nothing)
 
 
-define(LibraryV, Kind(manager=_naming))
+define(LibraryV, Kind(manager=_of_library))
+define(SettingV, Kind(call=lambda cap, v, args, kwargs: Const(None)))
+WRAPPERS[runtime.Leaving] = opaque
 
 
 @opcode("WITH_EXCEPT_START")

@@ -30,7 +30,7 @@ from dynacomp.capture.reconstruct.array_identity import candidates, chosen, firs
 from dynacomp.capture.reconstruct.emit_sources import load_globals, load_source
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import differs_since, leaving, leaving_apart, waits_for_effects
-from dynacomp.capture.values.callables import BuiltinMethodV, FunctionV, MethodV, PartialV, SuperV
+from dynacomp.capture.values.callables import BuiltinMethodV, FunctionV, MethodV, PartialV, SettingV, SuperV
 from dynacomp.capture.values.computed import ArrayV, LibraryV, NdArrayV, NumberV, SizeV
 from dynacomp.capture.values.constant import Const, is_const, is_known_literal, peek
 from dynacomp.capture.values.containers import DictV, ListV, RangeV, RowsV, SetV, SliceV, TupleV, ViewV
@@ -496,6 +496,7 @@ for _cls, _emit in (
     define(_cls, Kind(emit=_emit))  # type: ignore[arg-type]
 define(IdV, Kind(emit=lambda e, v: e.call(id, lambda: e.load(v.obj))))
 define(RangeV, Kind(emit=made(range, lambda v: v.start, lambda v: v.stop, lambda v: v.step)))
+define(SettingV, Kind(python_type=lambda v: runtime.Leaving, emit=made(runtime.entered, lambda v: v.manager)))
 define(MethodV, Kind(emit=made(runtime.method, lambda v: v.func, lambda v: v.obj)))
 define(BuiltinMethodV, Kind(emit=made(getattr, lambda v: v.obj, lambda v: Const(v.name))))
 define(SuperV, Kind(emit=made(super, lambda v: Const(v.cls), lambda v: v.obj)))

@@ -69,6 +69,22 @@ class Weak:
         return obj
 
 
+class Leaving:
+    """What leaves a context manager that was entered behind a graph break."""
+
+    def __init__(self, manager: Any) -> None:
+        self.manager = manager
+
+    def __call__(self, *error: Any) -> Any:
+        return self.manager.__exit__(*error)
+
+
+def entered(manager: Any) -> Leaving:
+    """Enters a context manager whose `__enter__` gives nothing; what leaves it."""
+    manager.__enter__()
+    return Leaving(manager)
+
+
 def unhold(obj: Any) -> Any:
     return obj.obj if issubclass(type(obj), Held) else obj
 

@@ -116,6 +116,7 @@ class LibraryCalls:
     stands: dict[int, tuple[Any, Node]] = field(default_factory=dict)  # id → an array for a Node in a body, it
     arguments: list[Any] = field(default_factory=list)  # of the calls that are evaluated, innermost last
     alike: dict[Any, Any] = field(default_factory=dict)  # what such calls have given, see `alike_calls`
+    sets: bool = False  # a `with` statement has brought some setting of JAX, see `settings`
     placed: bool = False  # some call decides where its results live
     hashing: list[bool] = field(default_factory=list)  # for each `__hash__` that runs now: whether it depends on ids
 

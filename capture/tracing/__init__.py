@@ -10,6 +10,7 @@
                          does: real functions, which no stand-in replaces
     host_contexts        The contexts that a library runs the program's code in: thread-local objects of its
                          modules, which it reads whatever it is given
+    settings             JAX's settings that hold inside a `with` statement: asked and traced under them
     passthrough          What a library's call gives back as it went in: Python numbers, and arrays
     handed_on            Which arguments of a call or a jaxpr are results of it, as they are: eager JAX gives back the
                          very array there

@@ -47,6 +47,7 @@ from dynacomp.capture.tracing.failures import enter_others
 from dynacomp.capture.tracing.library_reads import guard_reads
 from dynacomp.capture.tracing.lowered_args import LibraryArg, leaf_nodes, lower_arg, lower_arguments, standins_in
 from dynacomp.capture.tracing.passthrough import OBJECT_CALLS, Passed
+from dynacomp.capture.tracing.settings import held, holding, under
 from dynacomp.capture.values.computed import ArrayV, LibraryV, NumberV
 from dynacomp.capture.values.constant import Const, is_const, peek
 from dynacomp.capture.values.containers import DictV, ListV, TupleV
@@ -125,7 +126,8 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
         raise Break("opaque", f"{label(fn)} looks into what a library has made of a model")
     cap.libraries.arguments.append((args, kwargs))
     try:
-        outcome, lowered = evaluated(cap, fn, lowered, since=step)
+        with holding(held(cap)):
+            outcome, lowered = evaluated(cap, fn, lowered, since=step)
         reach_rules(cap, fn, *lowered)
     finally:
         cap.libraries.arguments.pop()
@@ -263,13 +265,13 @@ def _pin(cap: Capture, whole: LibraryV, lowered: tuple) -> None:
     """Functions that a call has run stay as they were for what it returns: `jax.vjp` has differentiated them."""
     ran = [a for a in of_class(Standin, (*lowered[0], *lowered[1].values())) if a.ways]
     if ran:
-        whole.lowered[place_of(cap)] = LibraryArg(whole.make, *lowered)
+        whole.lowered[place_of(cap)] = LibraryArg(under(cap, whole.make), *lowered)
     for standin in ran:
         standin.pinned = True
 
 
 def _node(cap: Capture, call: Call, aval: Any) -> Node:
-    node = emit_node(cap, call.fn, call.lowered, aval, call.name)
+    node = emit_node(cap, under(cap, call.fn), call.lowered, aval, call.name)
     if call.outcome.tells or call.outcome.calls:
         cap.graph.heard.add(node)
     return node

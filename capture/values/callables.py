@@ -71,6 +71,14 @@ class PartialV(BoundV):
     table: Any = field(default=None, init=False)  # the DictV of its `keywords`, once the program has asked for them
 
 
+@dataclass(eq=False)
+class SettingV(Value):
+    """What leaves a `with` statement that sets one of JAX's settings. manager: the context manager."""
+
+    setting: tuple[str, Any]
+    manager: LibraryV
+
+
 # What a descriptor in a class gives for an instance.
 BOUND: dict[type, type] = {types.WrapperDescriptorType: types.MethodWrapperType,
                            types.MethodDescriptorType: types.BuiltinMethodType, types.FunctionType: types.MethodType}
