@@ -39,9 +39,14 @@ def _asked(fn: Any, parts: Shell, is_leaf: Value, none_is_leaf: Value, namespace
         raise Break("raises", type(error).__name__) from None
 
 
+def _shell(cap: Capture, tree: Value, namespace: Value) -> Shell:
+    known = as_python(namespace)
+    return Shell(cap, tree, lambda real: sys.modules["optree._C"].is_leaf(real, None, True, known))
+
+
 def _flatten(fn: Any, cap: Capture, tree: Value, leaf_predicate: Value = NONE, none_is_leaf: Value = NO,
              namespace: Value = NOWHERE) -> Value:
-    parts = Shell(cap, tree)
+    parts = _shell(cap, tree, namespace)
     *paths, leaves, spec = _asked(fn, parts, leaf_predicate, none_is_leaf, namespace)
     _refuse_custom(spec)
     return TupleV([*(from_python(cap, p) for p in paths), ListV(list(map(parts.value, leaves))), Const(spec)])
@@ -49,7 +54,7 @@ def _flatten(fn: Any, cap: Capture, tree: Value, leaf_predicate: Value = NONE, n
 
 def _is_leaf(fn: Any, cap: Capture, obj: Value, leaf_predicate: Value = NONE, none_is_leaf: Value = NO,
              namespace: Value = NOWHERE) -> Value:
-    return Const(_asked(fn, Shell(cap, obj), leaf_predicate, none_is_leaf, namespace))
+    return Const(_asked(fn, _shell(cap, obj, namespace), leaf_predicate, none_is_leaf, namespace))
 
 
 def _refuse_custom(spec: Any) -> None:
@@ -68,7 +73,7 @@ def _unflatten(cap: Capture, spec: Value, leaves: Value) -> Value:
 
 
 def _flatten_up_to(cap: Capture, spec: Value, tree: Value) -> Value:
-    parts = Shell(cap, tree)
+    parts = _shell(cap, tree, Const(as_python(spec).namespace))
     try:
         return ListV(list(map(parts.value, as_python(spec).flatten_up_to(parts.real))))
     except (ValueError, TypeError) as error:

@@ -44,14 +44,21 @@ class Closed(Exception):
     """A tree holds an object that only its library can take apart."""
 
 
-class Shell:
-    """A tree as a real object, and the way back from its parts to the Values that they stand for."""
+def is_leaf_of_jax(real: Any) -> bool:
+    """Whether JAX finds nothing in an object; its class may lie about itself, only its type counts."""
+    return bool(jax.tree_util.all_leaves([real]))
 
-    def __init__(self, cap: Capture, tree: Value) -> None:
+
+class Shell:
+    """A tree as a real object, and the way back from its parts to the Values that they stand for. `is_leaf`: whether
+    who takes it apart finds nothing in an object."""
+
+    def __init__(self, cap: Capture, tree: Value, is_leaf: Callable[[Any], bool] = is_leaf_of_jax) -> None:
         self.cap = cap
-        self.memo: Memo = {}
+        self.memo = Memo(is_leaf)
         self.real = shell(cap, tree, self.memo)
-        self.values = {id(real): value for value, real in self.memo.values()}
+        self.values: dict[int, Value] = {id(real): value for value, real in self.memo.values()}
+        self.values |= self.memo.leaves
         for value in self.values.values():
             refuse_method(value)
 

@@ -30,7 +30,7 @@ from dynacomp.capture.graph.sizes import canonical, names
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.dynamic_scalars import is_for_guards
 from dynacomp.capture.numbers.graph_inputs import add_input
-from dynacomp.capture.reconstruct import runtime
+from dynacomp.capture.reconstruct import runtime, structures
 from dynacomp.capture.reconstruct.array_identity import candidates, chosen, first, object_of
 from dynacomp.capture.reconstruct.checks import Checks
 from dynacomp.capture.reconstruct.emit import (
@@ -182,7 +182,7 @@ def _number(cap: Capture, v: NumberV, outputs: dict[Node, int]) -> Any:
 
 
 def _constant(cap: Capture, v: Const, outputs: dict[Node, int]) -> Any:
-    if cap.known.made and is_made(cap, v.value):
+    if cap.known.made and is_made(cap, v.value) or structures.has_shells(v.value, cap.known.shells):
         raise NoTemplate(v)
     return ("const", v.value) if v.source is None or is_single(peek(v)) else None
 

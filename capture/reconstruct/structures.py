@@ -14,6 +14,7 @@ from dynacomp.capture.base.classes import fields
 from dynacomp.capture.values.questions import is_value
 from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping.builder import is_plain_instance
+from dynacomp.capture.wrapping.immutability import TREEDEF
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,11 @@ def emptied(treedef: Any, shells: Mapping[int, tuple[Value, Any]]) -> tuple[Any,
 
     made = replaced(treedef, change)
     return made, [value for _, value in found.values()]
+
+
+def has_shells(constant: Any, shells: Mapping[int, tuple[Value, Any]]) -> bool:
+    """Whether a constant is a structure in which each call puts its own objects."""
+    return bool(shells) and type(constant) is TREEDEF and bool(emptied(constant, shells)[1])
 
 
 def filled(treedef: Any, objects: tuple[Any, ...]) -> Any:

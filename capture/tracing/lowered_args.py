@@ -215,7 +215,7 @@ def _object(cap: Capture, value: ObjectV) -> Any:
         return value.real
     if is_plain_number(cap, value):
         return lower_arg(cap, value.payload)
-    memo: Memo = {}
+    memo = Memo()
     built = shell(cap, value, memo)
     if value.payload is not None and jax.tree_util.all_leaves([built]):
         return _with_payload(cap, value)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import collections
 import operator
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from jax._src.tree_util import _registry as REGISTRY  # how JAX takes objects apart
@@ -34,7 +35,23 @@ from dynacomp.capture.values.value import Value, is_changing
 from dynacomp.capture.wrapping.builder import entries_of, is_made_anew, items_of
 from dynacomp.capture.wrapping.builtin_subclasses import IMMUTABLE, built_in_base, payload_base, refill
 
-Memo = dict[int, tuple[Value, Any]]  # id of a Value → it, and its real object
+
+class Memo(dict[int, tuple[Value, Any]]):
+    """id of a Value → it, and its real object. `is_leaf`: whether what takes the tree apart looks into an object of the
+    program's; `inside` how many objects that are taken apart we are, where it may be a static field."""
+
+    def __init__(self, is_leaf: Callable[[Any], bool] = lambda real: False) -> None:
+        super().__init__()
+        self.is_leaf, self.inside = is_leaf, 0
+        self.leaves: dict[int, ObjectV] = {}
+
+    def takes_as_leaf(self, value: Value) -> bool:
+        """Whether an object is handed through, and nothing of it is read; the program reads, and guards, what it
+        needs."""
+        if self.inside or not isinstance(value, ObjectV) or value.payload is not None or not self.is_leaf(value.real):
+            return False
+        self.leaves[id(value)] = value
+        return True
 
 
 def shell(cap: Capture, value: Value, memo: Memo) -> Any:
@@ -42,6 +59,8 @@ def shell(cap: Capture, value: Value, memo: Memo) -> Any:
 
     Reading all attributes of an object guards them all, so that static fields are checked.
     """
+    if memo.takes_as_leaf(value):
+        return value
     if id(value) not in memo:
         made = kind(value).shell  # none of a number that changes: a leaf or a static field, `fixed_fields` tells
         memo[id(value)] = value, value if made is None else made(cap, value, memo)
@@ -101,9 +120,11 @@ def _object(cap: Capture, value: ObjectV, memo: Memo) -> Any:
     found = attributes(cap, value)
     for name in [n for n in fields(built) if n not in found]:  # gone since it was made
         object.__delattr__(built, name)
+    memo.inside += 1
     for name, attr in found.items():
         fixed = size_values.known(cap, attr)  # its class may look at it
         object.__setattr__(built, name, shell(cap, fixed, memo))
+    memo.inside -= 1
     return built
 
 

@@ -12,7 +12,7 @@ distances, logarithms of sums. On CPUs only: a GPU's lanes are threads, of which
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import sympy
@@ -137,13 +137,19 @@ def _whole(rows: _Rows, extent: sympy.Expr) -> tuple[Loop, Loop]:
 
 def _blocks(rows: _Rows) -> Loop:
     """The loop over blocks."""
-    loop, size, block = rows.loop, rows.size, symbol(f"{rows.loop.var.name}b")
+    return blocks(rows.loop, rows.size, lambda n: _whole(rows, n), {b.name for b in rows.kept.values()})
+
+
+def blocks(loop: Loop, size: sympy.Integer, inside: Callable[[sympy.Expr], Sequence[Stmt]],
+           own: Collection[str] = ()) -> Loop:
+    """A loop over blocks of `size` of the iterations of `loop`, of which the last may have fewer. `inside` gives what
+    one does with so many iterations counted from 0; the buffers `own` hold a block's values by that count."""
+    block = symbol(f"{loop.var.name}b")
     even = loop.extent.is_Integer and loop.extent % size == 0
     number = loop.extent / size if even else FloorDiv(loop.extent + size - 1, size)
     extent = size if even else sympy.Min(size, loop.extent - size * block)
-    own = {b.name for b in rows.kept.values()}
     table = {loop.var: size * block + loop.var}
-    return replace(loop, var=block, extent=number, body=tuple(_moved(s, table, own) for s in _whole(rows, extent)))
+    return replace(loop, var=block, extent=number, body=tuple(_moved(s, table, own) for s in inside(extent)))
 
 
 def _size(loop: Loop, outer: int) -> sympy.Integer:
@@ -155,7 +161,7 @@ def _size(loop: Loop, outer: int) -> sympy.Integer:
     return sympy.Integer(next((n for n in BLOCKS if loop.extent % n == 0), UNEVEN))
 
 
-def _moved(stmt: Stmt, table: Mapping[sympy.Symbol, sympy.Expr], own: set[str]) -> Stmt:
+def _moved(stmt: Stmt, table: Mapping[sympy.Symbol, sympy.Expr], own: Collection[str]) -> Stmt:
     """The statement at other positions; rows of scratch are as they were."""
     def change(index: sympy.Expr) -> sympy.Expr:
         return sympy.expand(index.xreplace(table))

@@ -177,7 +177,7 @@ class Planner:
         emitter = Emitter(self.reader, group, external, self.buffers.shapes)
         kernel, bindings = emitter.emit("kernel")
         kernel = crossed(taken_apart(kernel))
-        kernel = hoisted(in_blocks(kernel) if self.machine is CPU else kernel)
+        kernel = hoisted(in_blocks(kernel), blocked=True) if self.machine is CPU else hoisted(kernel)
         kernel = kernels.setdefault(kernel, replace(kernel, name=self.kernel_name(group, len(kernels))))
         return KernelStep(kernel, {p: self.buffers.storage.get(b, b) for p, b in bindings.items()})
 

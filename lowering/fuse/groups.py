@@ -24,8 +24,9 @@ from dataclasses import dataclass
 import sympy
 
 from dynacomp.lowering.fuse.items import Item
-from dynacomp.lowering.kernel_ir.scalars import DEAR
-from dynacomp.lowering.rules.reader import Reader, cost
+from dynacomp.lowering.kernel_ir.loops import Apply
+from dynacomp.lowering.kernel_ir.scalars import DEAR, SCALARS
+from dynacomp.lowering.rules.reader import Reader, below_of, cost, walk
 from dynacomp.lowering.sizes.indexing import divmod_index, flat, hint, product, reshape_blocks, total, unflatten
 
 MIN_ROWS, MIN_LANES = 8, 256
@@ -120,12 +121,29 @@ def _as_lanes(reader: Reader, items: list[Item], producers: dict[str, Item]) -> 
         if found is None:
             return None
         dims[item.name] = found
-    if any(_crosses(i, narrowest, producers) for i in items):
+    if any(_crosses(i, narrowest, producers) or _repeats(reader, i, dims[i.name]) for i in items):
         return None
     inside = any(i.numel != narrowest.numel for i in items)
     if inside and total(narrowest.shape) < MIN_LANES and sum(i.work for i in items) > SMALL_WORK:
         return None
     return Group(items, dims, True)
+
+
+def _repeats(reader: Reader, item: Item, lanes: Sequence[int]) -> bool:
+    """Would each lane compute anew what is dear and the same for all of them? `tanh(a)[:, None] * exp(b)` in lanes
+    over `b`, with the loop over `a` inside."""
+    if len(lanes) == len(item.shape):
+        return False
+    ours = {s for d in lanes for s in sympy.sympify(item.at[d]).free_symbols}
+    moves: dict[int, set[sympy.Symbol]] = {}
+    for expr in walk(reader, [item.value]):
+        place = expr.place
+        moves[id(expr)] = set() if place is None else set(place.free_symbols)
+        moves[id(expr)] = moves[id(expr)].union(*(moves[id(e)] for e in below_of(reader, expr)))
+        dear = isinstance(expr, Apply) and SCALARS[expr.fn].cost >= DEAR
+        if dear and moves[id(expr)] and not moves[id(expr)] & ours:
+            return True
+    return False
 
 
 def _crosses(item: Item, rows: Item, producers: Mapping[str, Item]) -> bool:

@@ -4,7 +4,9 @@
     after:   vector j < 64: row0[j] = div(s[FloorDiv(j, 8)], f32(8192.0))
              for i < n: vector j < 64: y[64*i + j] = mul(x[64*i + j], row0[j])
 
-What lanes fold is computed so too: a query that is rotated before it meets every key.
+What lanes fold is computed so too: a query that is rotated before it meets every key. Where threads share the rows,
+on CPUs, they share blocks of them, and each block has scratch of its own: distances of all pairs of points, whose
+coordinates lie apart in memory.
 
 Worth it for what is dear: loads across memory, divisions in indices, costly functions. Values that do not
 change along the lanes either were moved out by `emit` before.
@@ -18,6 +20,7 @@ from dataclasses import dataclass, field, replace
 import sympy
 
 from dynacomp.capture.base.of_class import of_class
+from dynacomp.lowering.fuse.blocking import blocks
 from dynacomp.lowering.kernel_ir.loops import (
     Apply,
     Buffer,
@@ -40,6 +43,8 @@ from dynacomp.lowering.sizes.indexing import FloorDiv, FloorMod, coefficient, hi
 FEWEST, LONGEST = 8, 4096
 """Rows that pay for the scratch; lanes in a row that still stay in the L1 cache."""
 COSTLY = 4
+BLOCK, FEWEST_BLOCKS = 16, 8
+"""Rows of a block, and how many blocks there must be, so that there is work for every thread: else smaller ones."""
 
 
 @dataclass(eq=False)
@@ -81,35 +86,48 @@ class _Row:
         return expr.mapped(self.swapped)
 
 
-def hoisted(kernel: Kernel) -> Kernel:
-    """The kernel with the steady parts of its rows in scratch; the kernel itself where there are none."""
-    body, rows = _statements(kernel, kernel.body, False, ())
+def hoisted(kernel: Kernel, blocked: bool = False) -> Kernel:
+    """The kernel with the steady parts of its rows in scratch; the kernel itself where there are none. `blocked`: the
+    rows that threads share may become blocks of rows."""
+    body, rows = _statements(kernel, kernel.body, 1 if blocked else 0, False, ())
     return replace(kernel, body=body, locals=(*kernel.locals, *rows)) if rows else kernel
 
 
 def _statements(
-    kernel: Kernel, body: Iterable[Stmt], threaded: bool, rows: tuple[Buffer, ...]
+    kernel: Kernel, body: Iterable[Stmt], times: int, threaded: bool, rows: tuple[Buffer, ...]
 ) -> tuple[tuple[Stmt, ...], tuple[Buffer, ...]]:
+    """The statements, and the rows of scratch so far; `times`: how often parallel loops run them (0: no blocks)."""
     out: list[Stmt] = []
     for stmt in body:
         if is_nest(stmt) and not stmt.vector:
-            if threaded and (row := _row_of(kernel, stmt, len(rows))) is not None:
+            if threaded and not stmt.parallel and (row := _row_of(kernel, stmt, len(rows))) is not None:
                 more, stmt = row
                 rows = (*rows, *more.found.values())
                 out.append(_filled(more))
             else:
-                inner, rows = _statements(kernel, stmt.body, threaded or stmt.parallel, rows)
+                stmt = _shared(kernel, stmt, times)
+                inside = times * hint(stmt.extent) if stmt.parallel else 0
+                inner, rows = _statements(kernel, stmt.body, inside, threaded or stmt.parallel, rows)
                 stmt = replace(stmt, body=inner)
         out.append(stmt)
     return tuple(out), rows
 
 
+def _shared(kernel: Kernel, loop: Loop, times: int) -> Loop:
+    """The loop; one over blocks of rows where threads share rows that have something steady."""
+    rows = times * hint(loop.extent)
+    size = BLOCK if rows >= BLOCK * FEWEST_BLOCKS else FEWEST
+    if not loop.parallel or rows < FEWEST * FEWEST_BLOCKS or hint(loop.extent) < size or not _row_of(kernel, loop, 0):
+        return loop
+    return blocks(loop, sympy.Integer(size), lambda n: [replace(loop, extent=n, parallel=False)])
+
+
 def _row_of(kernel: Kernel, loop: Loop, taken: int) -> tuple[_Row, Loop] | None:
-    """The steady values of a plain loop around one vector loop, and the loop that reads them."""
-    if loop.parallel or loop.accs or loop.scans or loop.after or len(inner_loops(loop.body)) != 1:
+    """The steady values of a loop around one vector loop, and the loop that reads them."""
+    if loop.accs or loop.scans or loop.after or len(inner_loops(loop.body)) != 1:
         return None
     (lanes,) = inner_loops(loop.body)
-    if not lanes.vector or lanes.after or not lanes.extent.is_Integer:
+    if not lanes.vector or lanes.after:
         return None
     if hint(loop.extent) < FEWEST or hint(lanes.extent) > LONGEST or inner_loops(lanes.body):
         return None

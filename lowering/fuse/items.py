@@ -407,7 +407,7 @@ def choose_realised(
         if not loopable.get(node, False):
             continue
         weights[node] = _weigh(node, realised, weights)
-        if node.name in realised or _worth_keeping(node, users[node], weights[node]):
+        if node.name in realised or _worth_keeping(node, users, weights[node]):
             realised.add(node.name)
     return realised
 
@@ -428,8 +428,8 @@ def _weigh(node: Node, realised: set[str], weights: Mapping[Node, _Weight]) -> _
     )
 
 
-def _worth_keeping(node: Node, users: list[Node], weight: _Weight) -> bool:
-    name = op_name(node)
+def _worth_keeping(node: Node, users_of: Mapping[Node, list[Node]], weight: _Weight) -> bool:
+    name, users = op_name(node), users_of[node]
     if name in FOLDS or name in CUMULATIVE or is_scatter(node):
         return True
     if getattr(node.aval, "shape", None) is None:  # several results: its getitem nodes decide
@@ -438,17 +438,33 @@ def _worth_keeping(node: Node, users: list[Node], weight: _Weight) -> bool:
         return True
     if len(users) > 1 and (weight.cost >= KEEP_COST or (weight.loads(_size(node)) >= KEEP_READS and weight.cost)):
         return True
-    return weight.cost >= KEEP_COST // 2 and any(replicates(u, node) for u in users)
+    return weight.cost >= KEEP_COST // 2 and any(replicates(u, node, users_of) for u in users)
 
 
-def replicates(user: Node, of: Node) -> bool:
+def replicates(user: Node, of: Node, users_of: Mapping[Node, list[Node]]) -> bool:
     """Does `user` read each element of `of` many times, where a loop cannot keep it at hand?"""
     name = op_name(user)
     if name == "broadcast_in_dim":
         dims = user.kwargs["broadcast_dimensions"]
         kept = [d for d, n in zip(dims, shape_of(of)) if n != 1]
         new = [d for d, n in enumerate(shape_of(user)) if n != 1 and d not in kept]
-        return bool(kept and new and min(new) < max(kept))
+        return bool(kept and new) and (min(new) < max(kept) or _is_folded_across(user, kept, new, users_of))
     if name in ("gather", "dynamic_slice"):
         return total(shape_of(user)) > total(shape_of(of))
     return name == "dot_general" or name in WINDOW_FOLDS
+
+
+def _is_folded_across(node: Node, kept: list[int], new: list[int], users_of: Mapping[Node, list[Node]]) -> bool:
+    """Does a fold over `kept` dimensions go through a broadcast value once for each position along `new` ones?
+    `(d / r[..., None] ** 1.5).sum(1)`: the fold's loop is the innermost, whatever the order of the dimensions."""
+    todo, seen = [node], {node}
+    while todo and len(seen) < MAX_INLINE:
+        for user in users_of[todo.pop()]:
+            if op_name(user) in FOLDS and "axes" in user.kwargs:
+                axes = user.kwargs["axes"]
+                if set(axes) & set(kept) and set(new) - set(axes):
+                    return True
+            elif user not in seen and getattr(user.aval, "shape", None) == node.aval.shape:
+                seen.add(user)
+                todo.append(user)
+    return False

@@ -144,3 +144,52 @@ def test_one_level_of_a_tree():
         return visited(tree), children[1] is shared, children[0].name
 
     check_one_graph(program, (jnp.ones(3), 2), (jnp.zeros(3), 2))
+
+
+class Settings:
+    """No tree to JAX: a leaf."""
+
+    def __init__(self, rate, log):
+        self.rate, self.log = rate, log
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Held:
+    x: Any
+    how: Any = dataclasses.field(metadata={"static": True})
+
+
+@pytest.mark.parametrize("use", [
+    lambda tree: jax.tree.leaves(tree), lambda tree: jax.tree.unflatten(*jax.tree.flatten(tree)[::-1]),
+    lambda tree: jax.tree.map(lambda leaf: leaf, tree), lambda tree: jax.tree.leaves_with_path(tree),
+    lambda tree: jax.tree.map(lambda leaf: leaf, tree, is_leaf=lambda part: isinstance(part, Settings)),
+], ids=["leaves", "flatten", "map", "paths", "is_leaf"])
+def test_what_is_no_tree_is_handed_through_and_nothing_of_it_is_a_condition(use):
+    def program(settings, x):
+        found = use({"a": [settings, x], "b": settings})
+        return found, x * settings.rate
+
+    compiled, before = dynacomp.jit(program), dynacomp.stats()["frames_captured"]
+    settings, x = Settings(2.0, []), jnp.arange(3.0)
+    for turn in range(10):
+        settings.log.append(turn)
+        settings.more = turn
+        got, want = compiled(settings, x), program(settings, x)
+        assert jax.tree.structure(got) == jax.tree.structure(want)
+        for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+            assert a is b if isinstance(b, Settings) else bool(jnp.all(a == b))
+    assert dynacomp.stats()["frames_captured"] - before == 1
+    settings.rate = 3.0
+    assert bool((compiled(settings, x)[1] == x * 3).all())
+
+
+def test_a_static_field_that_is_no_tree_is_part_of_the_structure():
+    def program(settings, x):
+        leaves, tree = jax.tree.flatten([Held(x, settings), settings])
+        return leaves, tree, jax.tree.unflatten(tree, leaves)[0].how is settings
+
+    settings = Settings(2.0, [])
+    for _ in range(3):
+        got, want = dynacomp.jit(program)(settings, jnp.ones(2)), program(settings, jnp.ones(2))
+        assert got[1:] == want[1:] and got[0][1] is settings

@@ -21,6 +21,7 @@ from dynacomp.lowering.fuse.groups import (
 )
 from dynacomp.lowering.fuse.items import Item
 from dynacomp.lowering.kernel_ir.loops import Const, Load
+from dynacomp.lowering.kernel_ir.printer import text
 from dynacomp.lowering.rules.reader import Reader
 from dynacomp.lowering.sizes.indexing import flat
 from dynacomp.lowering.sizes.symbols import size
@@ -171,3 +172,12 @@ def test_sums_down_columns_keep_their_lanes_beside_sums_along_rows():
     args = [draw(*s).astype(np.float32) for s in ((64, 64), (64,), (64, 64))]
     made = scheduled(attended, *args)
     assert len(made.steps) == 2 and str(made).count("parallel vector") == 1
+
+
+def test_lanes_compute_nothing_dear_that_is_the_same_for_all_of_them():
+    a, b = np.zeros(64, np.float32), np.zeros(96, np.float32)
+    steps = scheduled(lambda a, b: jnp.tanh(a)[:, None] * jnp.exp(b), a, b).steps
+    assert [len(s.kernel.outputs) for s in steps] == [1, 1]
+    assert "t0 = tanh(p0[i0])" in text(steps[-1].kernel)
+    (step,) = scheduled(lambda a, b: (2 * a)[:, None] * jnp.exp(b), a, b).steps
+    assert "exp" in text(step.kernel)

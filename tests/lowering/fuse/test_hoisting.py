@@ -5,10 +5,12 @@ import numpy as np
 import pytest
 from jax import lax
 
+import dynacomp
 from dynacomp.lowering.fuse.fusion import schedule
 from dynacomp.lowering.fuse.hoisting import hoisted
 from dynacomp.lowering.interpret.schedules import run
 from dynacomp.lowering.kernel_ir.loops import Kernel
+from dynacomp.lowering.kernel_ir.machine import GPU
 from dynacomp.lowering.kernel_ir.printer import parse, text
 from dynacomp.lowering.primitives.translate import lower_function
 
@@ -85,3 +87,34 @@ def test_rows_gathered_by_position_are_lanes() -> None:
     table, ids = np.zeros((50, 16), np.float32), np.zeros((20, 12), np.int32)
     (kernel,) = kernels(lambda t, i: t[i].sum(1), table, ids)
     assert "parallel vector i1 < 16" in text(kernel)
+
+
+def spread_boxes(a, b):
+    """Overlaps of boxes whose corners lie side by side in memory."""
+    low = jnp.maximum(a[:, None, :2], b[None, :, :2])
+    high = jnp.minimum(a[:, None, 2:], b[None, :, 2:])
+    sides = jnp.clip(high - low, 0)
+    return sides[..., 0] * sides[..., 1]
+
+
+@pytest.mark.parametrize(("rows", "blocks"), [(64, "parallel i0b < 8"), (1000, "parallel i0b < 63"),
+                                              (63, "parallel i0 < 63")])
+def test_rows_that_threads_share_are_shared_in_blocks(rows, blocks):
+    numbers = np.random.default_rng(0).random
+    a, b = (numbers((n, 4), np.float32) for n in (rows, 40))
+    graph = lower_function(spread_boxes, a, b)
+    printed = text(schedule(graph).steps[-1].kernel)
+    assert blocks in printed
+    assert ("steady0" in printed) == ("b <" in blocks)
+    assert "parallel i0 < " in text(schedule(graph, GPU).steps[-1].kernel)
+    np.testing.assert_allclose(run(schedule(graph), [a, b], {})[0], spread_boxes(a, b), rtol=1e-6)
+
+
+def test_blocks_of_rows_for_ten_sizes_and_one_capture():
+    compiled = dynacomp.jit(spread_boxes, dynamic=True)
+    before = dynacomp.stats()["frames_captured"]
+    for rows in (5, 7, 8, 16, 63, 64, 65, 127, 130, 300):
+        numbers = np.random.default_rng(rows).random
+        a, b = (jnp.asarray(numbers((n, 4), np.float32)) for n in (rows, rows + 3))
+        np.testing.assert_allclose(compiled(a, b), spread_boxes(a, b), rtol=1e-6)
+    assert dynacomp.stats()["frames_captured"] - before == 1

@@ -117,3 +117,18 @@ def test_rows_that_go_on_in_memory_are_no_parts():
 
     (step,) = scheduled(shuffled, np.zeros((4, 64, 64, 3), np.float32)).steps
     assert text(step.kernel).count("p1[") == 1
+
+
+def forces(x):
+    apart = x[:, None] - x[None]
+    return (apart / ((apart ** 2).sum(-1) + 0.1)[..., None] ** 1.5).sum(1)
+
+
+def test_what_a_fold_goes_through_for_each_column_is_computed_once():
+    x = np.random.default_rng(0).standard_normal((40, 3), np.float32)
+    (step,) = scheduled(forces, x).steps
+    lines = text(step.kernel).splitlines()
+    assert [line.split(" = ")[0].strip() for line in lines if "pow(" in line] == ["row1[i1]"]
+    np.testing.assert_allclose(dynacomp.jit(forces)(x), forces(x), rtol=2e-5, atol=2e-5)
+    (step,) = scheduled(lambda x: (x / jnp.exp(x.sum(-1))[:, None]).sum(1), x).steps
+    assert "t0 = exp(a0)" in text(step.kernel)  # the row has it at hand
