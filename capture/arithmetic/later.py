@@ -242,12 +242,14 @@ def _later_twin(cap: Capture, value: LaterV) -> Value | None:
 
 
 def _argument(cap: Capture, value: LaterV) -> Any:
-    """As JAX takes it: as the array of JAX with that content, which has no weak type then."""
+    """As JAX takes it: as an array of JAX with that content, another than `twin`, which has no weak type then."""
     array = twin(cap, value) if home(cap) is not None else None
     if not is_graph_array(array) or type(value.obj) is not np.ndarray:
         return _looked_at(cap, value)
-    weak = array.aval.weak_type
-    return lower_arg(cap, library_call(cap, jnp.asarray, [array, Const(array.aval.dtype)]) if weak else array)
+    node = lower_arg(cap, library_call(cap, jnp.array, [array, Const(array.aval.dtype)]))
+    cap.libraries.numpys[node] = value, value.obj
+    del cap.libraries.handed[node]  # JAX makes an array of its own of it, each time
+    return node
 
 
 def _itself(cap: Capture, value: Value) -> Value:

@@ -108,6 +108,7 @@ class LibraryCalls:
     promised: int = 0  # inside calls of functions that the user has said need no guards
     derived: int = 0  # derivatives of calls being traced, inside each other
     handed: dict[Node, Value] = field(default_factory=dict)  # a node's argument → the array of JAX that it is
+    numpys: dict[Node, tuple[Value, Any]] = field(default_factory=dict)  # likewise → the NumPy array: its Value, itself
     passing: dict[int, Any] = field(default_factory=dict)  # id of a tracer → it, and the changing number that it is
     counted: dict[int, tuple[Any, Any]] = field(default_factory=dict)  # id of an array → it, and which number it is
     unread: dict[int, tuple[Any, Value]] = field(default_factory=dict)  # id → an object handed on unread, its Value

@@ -12,6 +12,7 @@
                          modules, which it reads whatever it is given
     settings             JAX's settings that hold inside a `with` statement: asked and traced under them
     passthrough          What a library's call gives back as it went in: Python numbers, and arrays
+    given_numpys         NumPy arrays that a library's call is given: its Python deals with them as NumPy does
     handed_on            Which arguments of a call or a jaxpr are results of it, as they are: eager JAX gives back the
                          very array there
     endless_loops        Loops of a library call that may never end, for arrays that a check would have refused

@@ -56,6 +56,7 @@ from dynacomp.capture.tracing.failures import (
     saw_values,
     zeros,
 )
+from dynacomp.capture.tracing.given_numpys import with_numpys
 from dynacomp.capture.tracing.handed_on import always_anew, handed_on
 from dynacomp.capture.tracing.jaxprs import jaxpr_of
 from dynacomp.capture.tracing.library_effects import noticing
@@ -237,6 +238,7 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: 
     leaves = with_numbers(cap, fn, (args, kwargs), seen.tree, leaves, seen.origins, reached, since)
     origins = _origins(cap, fn, (args, kwargs), seen)
     leaves = with_arrays(cap, seen.tree, leaves, origins)
+    leaves = with_numpys(cap, fn, (args, kwargs), seen.tree, leaves)
     leaves = [number or leaf for leaf, number in zip(leaves, seen.counted)]
     try:
         result = _put_together(seen.tree, leaves)
@@ -299,9 +301,9 @@ def _origins(cap: Capture, fn: Any, lowered: tuple, seen: Trace) -> list[Any]:
         return found
     now: list[Any] = []
 
-    def look(given: list[Any], made: list[Any]) -> None:
+    def look(given: list[Any], made: Any) -> None:
         at = {id(x): node for x, node in zip(given, dict.fromkeys(leaf_nodes(lowered)))}
-        now.extend(at.get(id(x)) for x in made)
+        now.extend(at.get(id(x)) for x in jax.tree.leaves(made))
 
     run_now(fn, lowered, look)
     return [known or (other if other is like_it else None)

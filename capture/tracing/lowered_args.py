@@ -169,7 +169,9 @@ def _array(cap: Capture, value: ArrayV) -> Any:
     if cap.lessons.shown_arrays and is_constant(cap, value):
         return _ndarray(cap, value)
     node = localise(cap, value.node)
-    if not isinstance(value.real, np.ndarray):
+    if isinstance(value.real, np.ndarray):
+        cap.libraries.numpys[node] = value, value.real
+    else:
         cap.libraries.handed[node] = value
     return node
 
@@ -177,11 +179,15 @@ def _array(cap: Capture, value: ArrayV) -> Any:
 def _ndarray(cap: Capture, value: Value) -> Any:
     """As it is now; small ones JAX gets as NumPy arrays, whose content it may look at."""
     if host_arrays.is_hosted(value):
-        return localise(cap, host_arrays.node(cap, value))
-    array = ndarrays.plain(cap, value).copy()
-    if not 0 < array.size <= MAX_LITERAL or array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
-        return localise(cap, const_array(cap, array).node)  # type: ignore[attr-defined]
-    return LibraryArg(np.array, (array.tolist(),), {"dtype": array.dtype.name})
+        made, array = host_arrays.node(cap, value), value.array
+    else:
+        array = ndarrays.plain(cap, value).copy()
+        if 0 < array.size <= MAX_LITERAL and array.dtype.kind in "biuf" and array.dtype.itemsize <= 8:
+            return LibraryArg(np.array, (array.tolist(),), {"dtype": array.dtype.name})
+        made = const_array(cap, array).node  # type: ignore[attr-defined]
+    node = localise(cap, made)
+    cap.libraries.numpys[node] = value, array
+    return node
 
 
 def _tuple(cap: Capture, value: TupleV) -> Any:
@@ -363,19 +369,20 @@ def fails_now(fn: Any, lowered: Any) -> bool:
     return may_be_asked(lowered) and run_now(fn, lowered, lambda given, made: None) is None
 
 
-def run_now(fn: Any, lowered: Any, look: Callable[[list[Any], list[Any]], Any]) -> Any:
+def run_now(fn: Any, lowered: Any, look: Callable[[list[Any], Any], Any], real: dict[Node, Any] | None = None) -> Any:
     """The jaxpr of a call with the sizes at hand, which may be asked; None where it fails. `look` sees the tracers that
-    it is given, one for each Node, and the leaves of what it gives."""
-    nodes = list(dict.fromkeys(leaf_nodes(lowered)))
+    it is given, one for each Node that has no `real` array, and what it gives."""
+    real = real or {}
+    nodes = [n for n in dict.fromkeys(leaf_nodes(lowered)) if n not in real]
     value = lambda size: size.scope.value(size)
     known = _with_sizes(lowered, value)
 
     def call(*arrays: Any) -> Any:
         always_anew(trace_ctx.trace)
-        args, kwargs = rebuild(known, dict(zip(nodes, arrays)))
-        made = jax.tree.leaves(fn(*args, **kwargs))
+        args, kwargs = rebuild(known, {**dict(zip(nodes, arrays)), **real})
+        made = fn(*args, **kwargs)
         look(list(arrays), made)
-        return [x for x in made if isinstance(x, jax.Array)]
+        return [x for x in jax.tree.leaves(made) if isinstance(x, jax.Array)]
 
     try:
         return jax.make_jaxpr(call)(*(as_struct(aval_with_sizes(n.aval, value)) for n in nodes))

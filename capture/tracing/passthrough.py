@@ -63,7 +63,7 @@ def with_numbers(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[
     standins = list(standins_in(lowered))
     if not read or standins and not any(s.numbers for s in standins) and read.keys().isdisjoint(leaf_nodes(lowered)):
         return leaves  # the library has seen none: the program's functions computed with them
-    called = _called(fn, lowered)
+    called = called_by(fn, lowered)
     computes = any(s.numbers or s.changing for s in standins)  # a second run would do it again
     if standins and (computes or is_of_jax(called) or not any(map(_may_be_number, leaves, reached))):
         is_number = _handed_through(called, [origin in read for origin in origins])
@@ -129,7 +129,7 @@ def depends(jaxpr: Any) -> list[bool]:
     return [isinstance(v, Var) and v in reached for v in jaxpr.outvars]
 
 
-def _called(fn: Any, lowered: tuple) -> Any:
+def called_by(fn: Any, lowered: tuple) -> Any:
     """What runs: a library's object, where `fn` only calls its first argument."""
     first = lowered[0][0] if lowered[0] and module_of(fn) == OBJECT_CALLS else fn
     return first.make if isinstance(first, LibraryArg) else first.treedef.node_data()[0] if isinstance(
@@ -165,7 +165,7 @@ def is_of_jax(fn: Any) -> bool:
 
 
 @contextlib.contextmanager
-def _again(cap: Capture, standins: list[Standin]) -> Iterator[None]:
+def once_more(cap: Capture, standins: list[Standin]) -> Iterator[None]:
     """While a call runs once more: what the program's functions are given then is no part of the Graph."""
     before = cap.libraries.stands, cap.libraries.passing
     cap.libraries.stands, cap.libraries.passing = {}, {}
@@ -197,12 +197,12 @@ def _returned(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[Any
             cap.libraries.traces.pop()
 
     try:
-        with _again(cap, list(standins_in(lowered))):
+        with once_more(cap, list(standins_in(lowered))):
             jax.make_jaxpr(run)(*[as_struct(n.aval) for n in arrays])
     except ours(Exception):  # which is the program's: it gets it once the numbers are constants
         found.clear()
     if not found or found[1] != tree or any(map(_is_other, leaves, found[0])):
-        raise _computes(cap, _called(fn, lowered), read)
+        raise _computes(cap, called_by(fn, lowered), read)
     return [type(x) in NUMBERS for x in found[0]]
 
 

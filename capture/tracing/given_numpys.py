@@ -1,0 +1,81 @@
+"""NumPy arrays that a call of a library is given: the library's Python deals with them as NumPy does.
+
+    einops.rearrange(images, "b h w -> b w h")  # gives a NumPy array, of 64 bits where those are
+    eqx.partition(params, eqx.is_array)         # gives back the very arrays
+
+While a call is traced they are JAX's arrays, which JAX's own functions make of them at once. Other libraries are asked
+once more, with the arrays themselves. What comes out as it went in is that NumPy array. Where anything else differs
+from what the tracers gave (NumPy has computed it, it has another dtype) the library's function is entered, and where
+that cannot be, Python calls it.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+import jax
+import numpy as np
+
+from dynacomp.capture.base.errors import Break
+from dynacomp.capture.base.literals import is_literal
+from dynacomp.capture.bodies.subgraphs import Standin, is_array
+from dynacomp.capture.graph.avals import Aval, aval_of, is_aval
+from dynacomp.capture.symbolic.libraries import is_host, label, looks_inside
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.tracing.failures import enter_others
+from dynacomp.capture.tracing.lowered_args import leaf_nodes, library_args, parts, run_now, standins_in
+from dynacomp.capture.tracing.passthrough import Passed, called_by, is_of_jax, once_more
+
+NUMPYS = (np.ndarray, np.generic)
+
+
+def with_numpys(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[Any]) -> list[Any]:
+    """The leaves of the result of `fn(*args, **kwargs)`, `lowered` being (args, kwargs): Passed where eager JAX has one
+    of the NumPy arrays that the call is given."""
+    given = {n: cap.libraries.numpys[n] for n in leaf_nodes(lowered) if n in cap.libraries.numpys}
+    called, standins = called_by(fn, lowered), list(standins_in(lowered))
+    if not given and not _spells(lowered) or is_of_jax(called) or _may_run_program(called, lowered, standins):
+        return leaves
+    shown = {n: _read_only(array) for n, (_, array) in given.items()}
+    found: list[Any] = []
+    with once_more(cap, standins):
+        run_now(fn, lowered, lambda tracers, made: found.extend(jax.tree.flatten(made)), shown)
+    known = {id(shown[n]): value for n, (value, _) in given.items()}
+    if not found or found[1] != tree or any(
+            id(x) not in known and _is_other(leaf, x) for leaf, x in zip(leaves, found[0])):
+        enter_others(cap, called)
+        raise Break("leaves", f"{label(called)} deals with a NumPy array")
+    return [Passed(leaf.shape, leaf.dtype, leaf.weak_type, known[id(x)]) if id(x) in known else leaf
+            for leaf, x in zip(leaves, found[0])]
+
+
+def _spells(lowered: tuple) -> bool:
+    """Whether the call is given NumPy arrays that the Graph spells out: as they are."""
+    return any(made.make is np.array for made in library_args(lowered))
+
+
+def _may_run_program(called: Any, lowered: tuple, standins: list[Standin]) -> bool:
+    """Whether functions of the program would run, and for more than saying which parts of a tree are meant."""
+    if is_host(called):  # it keeps some, and is given others as they are
+        return type(called) is not types.FunctionType or "<locals>" in called.__qualname__ or any(
+            map(callable, parts(lowered)))
+    return bool(standins) and (not looks_inside(called) or any(s.numbers or s.changing for s in standins))
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    """The array as nobody can change it."""
+    shown = array.view()
+    shown.flags.writeable = False
+    return shown
+
+
+def _is_other(leaf: Any, found: Any) -> bool:
+    """Whether a result is something else than the tracers gave. Their sizes may be unknown."""
+    if is_aval(leaf):
+        return not is_array(found) or isinstance(found, NUMPYS) or _kind(aval_of(found)) != _kind(leaf)
+    return isinstance(found, NUMPYS) or type(found) is not type(leaf) or is_literal(leaf) and repr(found) != repr(leaf)
+
+
+def _kind(aval: Aval) -> Any:
+    return aval.dtype, aval.weak_type

@@ -1,0 +1,117 @@
+"""NumPy arrays that a library's call is given come back as what eager JAX gives: NumPy's arrays, or the very ones."""
+
+import equinox as eqx
+import haiku as hk
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from flax import serialization, traverse_util
+
+import dynacomp
+
+KEPT = {"a": np.arange(3.0), "b": np.arange(2) + 2**40}
+
+
+def trees(k):
+    return {"a": np.full(3, k + 1.0), "b": np.arange(2) + 2**40 + k}
+
+
+def rows(k):
+    return np.arange(2.0 + k) + 2**30
+
+
+def described(tree):
+    return jax.tree.map(lambda x: (type(x), getattr(x, "dtype", None), getattr(x, "weak_type", None),
+                                   np.asarray(x).tolist()), tree)
+
+
+def whose(tree, given):
+    """Which of the given arrays each leaf is."""
+    return [next((i for i, y in enumerate(jax.tree.leaves(given)) if x is y), None) for x in jax.tree.leaves(tree)]
+
+
+def check(fn, make, calls=5, captures=3):
+    compiled = dynacomp.jit(fn)
+    before = dynacomp.stats()["frames_captured"]
+    for k in range(calls):
+        given = make(k)
+        want, got = fn(given), compiled(given)
+        assert jax.tree.structure(got) == jax.tree.structure(want)
+        assert whose(got, (given, KEPT)) == whose(want, (given, KEPT))
+        assert described(got) == described(want)
+    assert dynacomp.stats()["frames_captured"] - before <= captures
+
+
+@pytest.mark.parametrize("fn", [
+    lambda t: (traverse_util.flatten_dict({"q": t}), jnp.abs(t["a"])),
+    lambda t: serialization.to_state_dict({"t": t, "s": jnp.abs(t["a"])}),
+    lambda t: (eqx.partition(t, eqx.is_array), jnp.abs(t["a"])),
+    lambda t: eqx.partition({**t, "c": jnp.abs(t["a"])}, {"a": True, "b": False, "c": True}),
+    lambda t: eqx.combine({"a": None, "b": t["b"]}, {"a": jnp.abs(t["a"]), "b": None}),
+    lambda t: eqx.tree_at(lambda s: s["a"], {**t, "c": jnp.abs(t["a"])}, t["b"]),
+    lambda t: hk.data_structures.merge({"m": t}, {"n": {"c": jnp.abs(t["a"])}}),
+    lambda t: (eqx.nn.Identity()(t["b"]), jnp.abs(t["a"])),
+    lambda t: (traverse_util.flatten_dict({"q": KEPT}), jnp.abs(t["a"])),
+])
+def test_handed_back(fn, is_captured):
+    check(fn, trees)
+
+
+@pytest.mark.parametrize("fn", [
+    lambda t: (optax.tree.scale(2, t), jnp.abs(t["a"])),
+    lambda t: (optax.tree.add(t, KEPT), jnp.abs(t["a"])),
+    lambda t: (optax.squared_error(t["a"], t["a"] * 2), jnp.abs(t["a"])),
+    lambda t: eqx.apply_updates({**t, "c": jnp.abs(t["a"])}, {"a": t["a"], "b": None, "c": t["a"]}),
+    lambda t: (optax.tree.scale(2, np.asarray(jnp.abs(t["a"]))), t),
+    lambda t: jax.vmap(lambda v: v + optax.squared_error(KEPT["a"], KEPT["a"] + 1)[0])(t["a"]),
+])
+def test_computed_by_numpy(fn):
+    check(fn, trees)
+
+
+def test_sizes_change():
+    check(lambda x: (optax.squared_error(x, x + 1), jnp.sum(x)), rows)
+    check(lambda x: (eqx.partition([x, 1], eqx.is_array), jnp.sum(x)), rows)
+
+
+def test_functions_made_anew_end_in_few_attempts():
+    def step(t):
+        return optax.sgd(0.5).update(t, optax.sgd(0.5).init(t)), jnp.abs(t["a"])
+    check(step, lambda k: {"a": np.full(3, k + 1.0)})
+
+
+def test_one_node_where_the_result_is_the_same():
+    layer = eqx.nn.MLP(3, 2, 4, 1, key=jax.random.key(0))
+    compiled = dynacomp.jit(lambda x: (layer(x), optax.huber_loss(x), optax.adam(0.1).init({"x": x})[0].mu))
+    before = dynacomp.stats()
+    compiled(np.arange(3.0))
+    assert dynacomp.stats()["breaks"] == before["breaks"]
+    assert dynacomp.stats()["operations"] - before["operations"] < 20
+
+
+def test_what_the_graph_computed_is_another_array():
+    def asked(x):
+        y = jnp.abs(x)
+        a = np.asarray(y)
+        return y, jnp.asarray(a) is y, jnp.asarray(a) * a, optax.tree.scale(2, a), jnp.asarray(a)
+    check(asked, lambda k: jnp.arange(2.0 + k), captures=4)
+    assert dynacomp.jit(asked)(jnp.ones(3))[1] is False
+
+
+def test_an_array_is_shown_but_not_lent():
+    """Nobody writes into the program's arrays while capturing."""
+    dynacomp.register_library("scribbler", pure=True)
+
+    def scribble(x):
+        x[0] = 9.0
+        return x
+
+    scribble.__module__ = "scribbler"
+    scribble = type(scribble)(scribble.__code__, {"__name__": "scribbler"}, "scribble")
+    x = np.zeros(3)
+    compiled = dynacomp.jit(lambda x: (scribble(x), jnp.abs(x)))
+    got = compiled(x)
+    assert got[0] is x
+    assert list(x) == [9, 0, 0]
