@@ -5,8 +5,8 @@ A capture without a Graph makes no entry. The code is looked at again after ever
 may compute something. A frame that has no JAX in sight (`dynacomp.sight`) is left alone at its first graph break, with
 generators that the hook finds. Another that goes on after a graph break is left alone once everything behind the break
 is. Where something behind it computes, the frame runs in Python up to there, with nothing guarded (see
-`capture.stretched`): at its second capture if nothing of JAX is in sight, else in place of going back to Python for
-good.
+`capture.stretched`): at its second capture if nothing of JAX is in sight, or if the function has had some captures in
+vain, wherever in it they began; else in place of going back to Python for good.
 `options={"capture_idle": True}` and `fullgraph=True` capture such frames all the same.
 
     >>> import dynacomp
@@ -26,22 +26,24 @@ from typing import Any
 from dynacomp import counters, notices
 from dynacomp.capture import _native
 from dynacomp.capture.base.identity_table import IdentityTable
-from dynacomp.capture.bytecode.resume import reachable
+from dynacomp.capture.bytecode.resume import original_of, reachable
 from dynacomp.capture.bytecode.suspensions import SUSPENDS
 from dynacomp.capture.stretched import has_jax_in_sight, stretched
 from dynacomp.options import Options
 from dynacomp.sight import leads_to_jax
 
 RESTS = (2, 8, 64, 512, 4096)  # calls that run plainly after the first look in vain, the second, ...
+VAIN = 6  # captures of a frame and of what goes on with it that computed nothing: no more is guarded for their like
 LONG, LONG_LOOKS = 20_000, 3  # a look of so many instructions, a hundred times what Python takes, counts as so many
 
 
 class Rest:
-    """What is known of one code object. looks: how often it was captured in vain, in a row; before: the codes that
+    """What is known of one code object. looks: how often it was captured in vain, in a row; vain: how many captures of
+    it, and of what goes on with it after graph breaks, have made an entry that computes nothing; before: the codes that
     go on with this one after a graph break."""
 
     def __init__(self) -> None:
-        self.looks = 0
+        self.looks = self.vain = 0
         self.before: weakref.WeakSet[CodeType] = weakref.WeakSet()
 
 
@@ -112,6 +114,10 @@ def entry_without_guards(code: CodeType, fn: Any, args: tuple[Any, ...], info: A
     or the frame itself may, and there is no hurry."""
     if options.capture_idle or options.fullgraph or info is None or code.co_flags & SUSPENDS or info.breaks is None:
         return None
+    shared = rest_of(original_of(code))
+    if info.graph is None:
+        shared.vain += 1
+        hurry = hurry or shared.vain > VAIN
     known = [i for i in infos_of(code) if info.breaks.kind != "idle" or i.graph is None]  # else made of other data
     if info.graph is not None or any(i.graph is not None for i in known) or not known and info.breaks.kind != "idle":
         return None

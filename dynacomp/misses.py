@@ -183,7 +183,7 @@ def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], his
     if history.wait:
         history.wait -= 1
         return eager(code, *history.failure)
-    if is_churning(code, options, history):
+    if is_churning(code, options, history) or rounds.parts_of(code).is_useless():
         failed_now = failed_guard(fn, code, args)
         history.served.clear()
         history.churned += 1
@@ -331,6 +331,7 @@ def note(info: Info, code: CodeType, history: History, seen: Seen, counter: str 
     if history.captures:
         counters.count("recompiles")
     history.captures += 1
+    rounds.parts_of(code).note(code)
     history.served.append(_native.hits(code))
     remember(history, seen, info)
     if info.graph is not None:

@@ -1,9 +1,14 @@
-"""How often a compiled function is captured again: calls in which something is captured become rare.
+"""How often a compiled function is captured again: calls in which something is captured become rare, and functions
+whose parts are captured again and again are left to Python.
 
 A program settles within some calls: what changes between them is found out. One that does not, an interpreter of
 programs that are new in each call, say, would be captured for ever, each place for some times. After `FREE` calls with
 captures in a compiled function, or in what it calls, the next such call is twice as far away each time; in those
 between, Python runs what no entry serves.
+
+A frame with graph breaks has many parts, the resume functions behind them, each with entries of its own. Where a search
+or a simulation goes another way in each round, all of them would fill up with entries that serve nobody. What they have
+been captured again is therefore counted for all parts of a function together (`Parts`), and how often they served.
 
     >>> rounds = Rounds()
     >>> [call for call in range(1, 100) if rounds.may_capture(call)]
@@ -12,14 +17,17 @@ between, Python runs what no entry serves.
 
 from __future__ import annotations
 
+import weakref
 from types import CodeType
 from typing import Any
 
 from dynacomp.capture import _native
 from dynacomp.capture.base.identity_table import IdentityTable
+from dynacomp.capture.bytecode.resume import original_of
 
 FREE = 12  # calls with captures that a program may have in a row
 QUIET = 64  # so many calls without any, and all begins again
+AGAIN, A_PART, WORTH = 8, 2, 2  # captures again of a function; for each of its parts; calls that each must serve
 
 
 class Rounds:
@@ -43,6 +51,34 @@ class Rounds:
         return True
 
 
+class Parts:
+    """A function and its resume functions. again: how often one was captured that had been captured before."""
+
+    def __init__(self) -> None:
+        self.codes: dict[int, weakref.ref[CodeType]] = {}
+        self.again = 0
+
+    def note(self, code: CodeType) -> None:
+        known = self.codes.get(id(code))
+        if known is not None and known() is code:
+            self.again += 1
+        else:
+            self.codes[id(code)] = weakref.ref(code)
+
+    def is_useless(self) -> bool:
+        """Whether captures serve so few calls that there shall be no more. A function in one part has a limit of its
+        own."""
+        alive = [code for ref in self.codes.values() if (code := ref()) is not None]
+        return len(alive) > 1 and self.again >= AGAIN + A_PART * len(alive) and (
+            sum(map(_native.hits, alive)) < WORTH * self.again)
+
+
+def parts_of(code: CodeType) -> Parts:
+    """Of the function that `code` is a part of."""
+    return _PARTS.setdefault(original_of(code), Parts)  # type: ignore[no-any-return]
+
+
+_PARTS = IdentityTable()
 _ROUNDS = IdentityTable()  # code objects compare by value
 
 
@@ -60,3 +96,4 @@ def may_capture(root: CodeType) -> bool:
 def forget() -> None:
     """Begins again."""
     _ROUNDS.clear()
+    _PARTS.clear()

@@ -296,3 +296,33 @@ def test_a_long_look_in_vain_is_not_soon_taken_again():
     for k in range(30):
         assert total("letters " * (50 + k)) > 0
     assert dynacomp.stats()["frames_idle"] == 1 and dynacomp.stats()["frames_captured"] == 0
+
+
+def beam_search(w, width, limit):
+    beams, done = [{"tokens": [1], "score": 0.0, "x": w}], []
+    for _ in range(limit):
+        found = []
+        for b in beams:
+            x = jnp.tanh(w * b["x"])
+            for tok in jnp.argsort(-x)[:width].tolist():
+                found.append({"tokens": b["tokens"] + [tok], "score": b["score"] + float(x[tok]), "x": x})
+        found.sort(key=lambda b: -b["score"] / len(b["tokens"]))
+        beams = []
+        for b in found:
+            (done if b["tokens"][-1] == 0 else beams).append(b)
+            if len(beams) == width:
+                break
+        if not beams or len(done) >= width:
+            break
+    return [b["tokens"] for b in done or beams]
+
+
+def test_a_search_that_keeps_books_in_python_settles():
+    """Parts of it that compute nothing were guarded by what its lists and dicts held, in ever more entries."""
+    dynacomp.reset()
+    compiled, seen = dynacomp.jit(beam_search, backend="eager", options=PLAIN), []
+    for i in range(8):
+        w = jnp.sin(jnp.arange(5.0) * (i + 1))
+        assert compiled(w, 2 + i % 2, 3 + i % 3) == beam_search(w, 2 + i % 2, 3 + i % 3)
+        seen.append(dynacomp.stats()["frames_captured"])
+    assert seen[5] == seen[-1] <= 30 and not dynacomp.stats()["frames_eager"], seen

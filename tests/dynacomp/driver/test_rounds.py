@@ -5,7 +5,7 @@ import pytest
 
 import dynacomp
 from dynacomp import misses
-from dynacomp.driver.rounds import FREE, QUIET, Rounds
+from dynacomp.driver.rounds import FREE, QUIET, Parts, Rounds
 
 X = jnp.arange(3.0)
 
@@ -53,3 +53,43 @@ def test_a_function_that_was_compiled_whole_goes_on(options):
         assert (settled(compiled(X, scope["kind"])) == X * n + 1).all()
     assert dynacomp.stats()["frames_eager"].get("restless", 0) == (0 if options else 4)
     assert dynacomp.stats()["cache_hits"] >= 19
+
+
+def test_all_parts_of_a_function_are_counted_together(monkeypatch):
+    """Its resume functions, each of which has a limit of its own."""
+    codes = [compile(f"{k}", "f", "eval") for k in range(3)]
+    served = dict.fromkeys(map(id, codes), 0)
+    monkeypatch.setattr("dynacomp.capture._native.hits", lambda code: served[id(code)])
+    parts = Parts()
+    for code in (*codes, *codes * 4):
+        parts.note(code)
+    assert parts.again == 12 and not parts.is_useless()
+    for code in codes:
+        parts.note(code)
+    assert parts.is_useless()
+    served[id(codes[0])] = 2 * parts.again
+    assert not parts.is_useless()
+    alone = Parts()
+    for _ in range(50):
+        alone.note(codes[1])
+    assert not alone.is_useless()
+
+
+STEPS = [eval(f"lambda x: x * {k} + {k}") for k in range(60)]
+
+
+def walk(x, ways):
+    for way in ways:
+        dynacomp.graph_break()
+        x = way(x)
+    return x
+
+
+def test_a_function_that_goes_another_way_in_each_round_is_left_to_python():
+    dynacomp.reset()
+    compiled, seen = dynacomp.jit(walk, backend="eager", options={"recompile_limit": 64}), []
+    for n in range(12):
+        ways = STEPS[n * 5:][:5]
+        assert (compiled(X, ways) == walk(X, ways)).all()
+        seen.append(dynacomp.stats()["frames_captured"])
+    assert seen[3] == seen[-1] <= 20 and dynacomp.stats()["frames_eager"]["churn"]
