@@ -24,7 +24,8 @@ from dynacomp.capture.graph.graph import GET_ATTR, PLACEHOLDER, Node, is_closure
 from dynacomp.capture.graph.interpreter import materialise
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.values.computed import ArrayV
-from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.constant import Const, is_const, peek
+from dynacomp.capture.values.questions import is_graph_array
 from dynacomp.capture.values.value import Value
 
 PLACING = {"sharding_constraint", "reshard", "mesh_cast", "shard_map", "pmap", "xla_pmap"}  # primitives
@@ -82,6 +83,16 @@ def home(cap: Capture) -> SingleDeviceSharding | None:
     return default if jax.sharding.get_abstract_mesh().empty else None
 
 
+def lives_at(cap: Capture, value: Value, device: Value) -> bool:
+    """Whether an array surely lives where `device=` asks for one, and is no tracer."""
+    asked = peek(device) if is_const(device) else None
+    place = SingleDeviceSharding(asked) if isinstance(asked, jax.Device) else asked
+    if place is None or not is_graph_array(value) or cap.under_trace or cap.effects.jitted:
+        return False
+    own = home(cap) if value.real is None else getattr(value.real, "sharding", None)
+    return bool(own == place)
+
+
 def _of_tracer(name: str) -> Break | Raised:
     """What asking a tracer comes to. It has no sharding; what else is asked for is an error of JAX's own."""
     if name not in ("sharding", "device"):
@@ -91,6 +102,13 @@ def _of_tracer(name: str) -> Break | Raised:
 
 
 # --- tracers
+
+
+def is_staged(cap: Capture) -> bool:
+    """Whether JAX puts what runs at hand into a program that it compiles (below `jax.jit`, in the body of a `scan`) and
+    runs nothing yet: an operation that has nothing to do gives back its very argument there."""
+    at = next((i for i, b in reversed([*enumerate(cap.bodies, 1)]) if not b.is_side), 0)
+    return bool(at and not cap.bodies[at - 1].inline or cap.effects.jitted and cap.effects.jitted[-1] >= at)
 
 
 def is_traced(cap: Capture, node: Node) -> bool:

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dynacomp.capture.arithmetic import arrays, powers
+from dynacomp.capture.bodies.placement import lives_at
 from dynacomp.capture.builtins.builtin_rows import NONE, row
 from dynacomp.capture.graph import sized_calls
 from dynacomp.capture.numbers import dynamic_scalars, size_values
@@ -159,6 +160,8 @@ def _joins(fn: Any, of_rows: Any, least: int = 1) -> None:
     @row(fn)
     def call(cap: Capture, *args: Value, **kwargs: Value) -> Value:
         nested = fn in (jnp.array, jnp.asarray)
+        if nested and args and "device" in kwargs and lives_at(cap, args[0], kwargs["device"]):
+            kwargs = {name: v for name, v in kwargs.items() if name != "device"}  # of no effect
         rows = alike_items.stacked(cap, args[0], nested) if args and kwargs.keys() <= names and all(
             is_const(v) for v in (*args[1:], *kwargs.values())) else None
         if rows is None or len(rows.aval.shape) < least:

@@ -131,9 +131,9 @@ def _tree_map(cap: Capture, f: Value, tree: Value, *rest: Value, is_leaf: Value 
     return _mapped(cap, f, treedef, [leaves, *(_up_to(o, treedef) for o in others)])
 
 
-def all_arrays(cap: Capture, tree: Value, anew: bool = False) -> Value:
+def all_arrays(cap: Capture, tree: Value, anew: bool = False, other: Any = None) -> Value:
     """The tree that `jax.jit` makes of a function's result: what JAX takes for an array is one. anew: another tree
-    even where nothing but arrays is in it."""
+    even where nothing but arrays is in it. other: which of the arrays are to be copies, and how they are made."""
     parts = Shell(cap, tree)
     try:
         leaves, treedef = _flatten(parts, NONE)
@@ -145,9 +145,10 @@ def all_arrays(cap: Capture, tree: Value, anew: bool = False) -> Value:
         return tree
     if any(of_class(LibraryV, leaves)):
         raise Break("argument", "a library's function beside arrays, which jax.jit does not take")
-    if not anew and not any(map(_is_number, leaves)):
+    if not anew and not any(map(_is_number, leaves)) and not other:
         return tree
-    return unflattened(cap, treedef, [library_call(cap, jnp.asarray, [x], {}) if _is_number(x) else x for x in leaves])
+    arrays = [library_call(cap, jnp.asarray, [x], {}) if _is_number(x) else x for x in leaves]
+    return unflattened(cap, treedef, [other.copy(x) if other and other(x) else x for x in arrays])
 
 
 def _is_number(value: Value) -> bool:

@@ -1,11 +1,11 @@
 """What a call of `jax.jit(f)` that existed before does beside calling `f`.
 
-Its function is entered as if the jit were not there, so that what surrounds it is fused with it. Four things are done
-as JAX does them: numbers become arrays, on the way in and out (`called`); dicts have their keys in order (see
-`tree_order`); the function has trees of its own, made anew of the leaves; and what else it does to the program's
-objects happens when JAX traces it, not in each call. The last two show only where the function changes something that
-is older than the call: the first time, capture starts over and gives it copies; if something still changes, Python
-makes the call.
+Its function is entered as if the jit were not there, so that what surrounds it is fused with it. Five things are done
+as JAX does them: numbers become arrays, on the way in and out (`called`); each array of the result is a new one (see
+`Other`); dicts have their keys in order (see `tree_order`); the function has trees of its own, made anew of the leaves;
+and what else it does to the program's objects happens when JAX traces it, not in each call. The last two show only
+where the function changes something that is older than the call: the first time, capture starts over and gives it
+copies; if something still changes, Python makes the call.
 
     @jax.jit
     def step(params, x):
@@ -15,19 +15,24 @@ makes the call.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from dynacomp.capture._native import CompiledFunction
 from dynacomp.capture.base.errors import Break, Restart
-from dynacomp.capture.bodies.placement import jit_places
+from dynacomp.capture.bodies.placement import is_staged, jit_places
 from dynacomp.capture.calls.tree_order import comes_back_otherwise
+from dynacomp.capture.graph.avals import another
+from dynacomp.capture.graph.graph import GET_ATTR, PLACEHOLDER, Builder, Node
 from dynacomp.capture.symbolic.libraries import is_library
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.undo_log import Watch
 from dynacomp.capture.tracing.library_objects import open_callable
-from dynacomp.capture.tracing.lowered_args import has_numerics
+from dynacomp.capture.tracing.lowered_args import has_numerics, lower_arg
+from dynacomp.capture.tracing.trace_call import emit_node
 from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.computed import ArrayV
 from dynacomp.capture.values.constant import Const, stands_for
 from dynacomp.capture.values.questions import is_container, is_value
 from dynacomp.capture.values.value import MutableV, Value, children
@@ -63,19 +68,47 @@ def called(cap: Capture, obj: Any, inner: Value, args: list[Value], kwargs: dict
     key = getattr(wrapped, "__code__", wrapped)
     apart, watch = key in cap.lessons.apart, Watch()
     cap.effects.watches.append(watch)
-    cap.effects.jitted += 1
+    cap.effects.jitted.append(len(cap.bodies))
     try:
-        result = cap.call(inner, *_taken(cap, obj, args, kwargs, apart))
+        given = _taken(cap, obj, args, kwargs, apart)
+        before = len(_builder(cap).nodes)
+        result = cap.call(inner, *given)
     finally:
         cap.effects.watches.pop()
-        cap.effects.jitted -= 1
+        cap.effects.jitted.pop()
     if watch.changed:
         if apart:
             raise Break("effect", "what a function does to outer objects when jax.jit traces it")
         cap.lessons.apart.add(key)
         raise Restart
     anew = isinstance(result, MutableV) and watch.is_older(result) or comes_back_otherwise(cap, result)
-    return OPERATIONS.all_arrays(cap, result, anew) if anew or _holds_numbers(result) else result
+    made = set(_builder(cap).nodes[before:])
+    if not anew and not _holds_others(result, Other(cap, made)) or obj._jit_info.inline and is_staged(cap):
+        return OPERATIONS.all_arrays(cap, result, anew) if anew or _holds_others(result) else result
+    return OPERATIONS.all_arrays(cap, result, anew, Other(cap, made))
+
+
+def _builder(cap: Capture) -> Builder:
+    return cap.bodies[-1].builder if cap.bodies else cap.graph.builder
+
+
+class Other:
+    """Which arrays of a function's result eager JAX has as other ones: what is older than the call, and what is
+    there twice. `made`: the Nodes of the call."""
+
+    def __init__(self, cap: Capture, made: set[Node]) -> None:
+        self.cap, self.left = cap, {n for n in made if n.op not in (PLACEHOLDER, GET_ATTR)}
+
+    def __call__(self, v: Value) -> bool:
+        if not is_jax_array(v):
+            return False
+        own = v.real is None and v.origin is None and v.node in self.left
+        self.left.discard(v.node)
+        return not own
+
+    def copy(self, v: ArrayV) -> ArrayV:
+        """A new array. It costs nothing where it does not leave the Graph."""
+        return ArrayV(emit_node(self.cap, another, ((lower_arg(self.cap, v),), {}), v.aval, "copy"), v.aval)
 
 
 def _taken(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str, Value],
@@ -86,14 +119,14 @@ def _taken(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str, Value],
 
     def taken(static: bool, value: Value) -> Value:
         other = not static and (anew or comes_back_otherwise(cap, value))
-        return value if static or not (other or _holds_numbers(value)) else OPERATIONS.all_arrays(cap, value, other)
+        return value if static or not (other or _holds_others(value)) else OPERATIONS.all_arrays(cap, value, other)
 
     named = {k: kwargs[k] for k in (*sorted(kwargs.keys() - {*names}), *(k for k in kwargs if k in names))}
     return [taken(n in fixed, v) for n, v in enumerate(args)], {k: taken(k in names, v) for k, v in named.items()}
 
 
-def _holds_numbers(value: Value) -> bool:
-    """Whether that may be, or hold, anything but arrays of JAX."""
+def _holds_others(value: Value, other: Callable[[Value], bool] = lambda v: False) -> bool:
+    """Whether that may be, or hold, anything but arrays of JAX which are no `other` ones."""
     if is_container(value):
-        return any(not is_value(x) or _holds_numbers(x) for x in children(value))
-    return not (is_jax_array(value) or stands_for(value, None))
+        return any(not is_value(x) or _holds_others(x, other) for x in children(value))
+    return other(value) or not (is_jax_array(value) or stands_for(value, None))

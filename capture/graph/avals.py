@@ -17,6 +17,7 @@ from typing import Any, ClassVar, TypeGuard
 
 import jax
 import numpy as np
+from jax import jit as jax_jit
 from jax._src.lax.lax import _convert_element_type
 from jax._src.random.prng import PRNGKeyArray as KEY_TYPE
 from jaxlib import _jax
@@ -95,6 +96,12 @@ def weak(x: Any, kind: type) -> Any:
 def weakly(x: Any) -> Any:
     """An array as a weakly typed one."""
     return _convert_element_type(x, x.dtype, weak_type=True)
+
+
+@jax_jit
+def another(x: Any) -> Any:
+    """The same array as another object, as a function by `jax.jit` that does nothing makes it."""
+    return x
 
 
 def blank(shape: tuple[Any, ...], dtype: Any, weak_type: bool = False) -> Any:

@@ -76,7 +76,7 @@ class Effects:
     mutated: list[Any] = field(default_factory=list)  # Values changed in place, in order; None for a global, a class
     serials: list[int] = field(default_factory=list)  # of these changes: Values with a higher one were made later
     watches: list[Any] = field(default_factory=list)  # stretches of code whose changes are noted, see `undo_log.Watch`
-    jitted: int = 0  # how many calls of `jax.jit(f)` are being entered, one in the other
+    jitted: list[int] = field(default_factory=list)  # in how many bodies stands each call of `jax.jit(f)` being entered
     warned: dict[int, set[Any]] | None = None  # what modules have warned of, once known: see `warning_rows`
     donated: dict[Any, ArrayV] = field(default_factory=dict)  # Node → an array that a call has deleted
     said: set[Any] = field(default_factory=set)  # the places in bodies where a warning was given

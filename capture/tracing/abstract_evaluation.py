@@ -28,7 +28,7 @@ from dynacomp.capture.base.errors import Break, GiveUp, NeverCalled, Raised, Res
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.of_class import of_class
-from dynacomp.capture.bodies.placement import puts_elsewhere
+from dynacomp.capture.bodies.placement import is_staged, puts_elsewhere
 from dynacomp.capture.bodies.subgraphs import passed_object, seen_inside
 from dynacomp.capture.graph.avals import ARRAY_TYPE, Aval, as_struct, is_aval
 from dynacomp.capture.graph.graph import Node
@@ -262,7 +262,8 @@ def _on_nodes(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> Tra
     seen = Trace(passes=bool(passed))
 
     def run(*tracers: Any) -> list[Any]:
-        always_anew(trace_ctx.trace)
+        if not is_staged(cap):
+            always_anew(trace_ctx.trace)
         cap.libraries.traces.append(trace_ctx.trace)
         outer, cap.libraries.stands = cap.libraries.stands, {id(t): (t, n) for t, n in zip(tracers, nodes)}
         given = {id(t): (t, numbers[n]) for t, n in zip(tracers, nodes) if n in numbers}
@@ -293,7 +294,7 @@ def _origins(cap: Capture, fn: Any, lowered: tuple, seen: Trace) -> list[Any]:
     """Where leaves came from in eager JAX, which goes through functions with derivatives of their own as well: under a
     trace these make something new. Where sizes are unknown JAX may go a longer way: what it has copied there is asked
     for with the sizes at hand."""
-    if cap.under_trace or None not in seen.origins:
+    if cap.under_trace or cap.effects.jitted or None not in seen.origins:
         return seen.origins
     found = _by_place(seen, handed_on(seen.jaxpr.jaxpr))
     like = _by_place(seen, handed_on(seen.jaxpr.jaxpr, copies=True))

@@ -22,6 +22,7 @@ import numpy as np
 
 from dynacomp.capture._native import jax_config_token
 from dynacomp.capture.base.literals import LITERALS
+from dynacomp.capture.bodies.placement import is_staged
 from dynacomp.capture.bodies.subgraphs import seen_inside
 from dynacomp.capture.graph.avals import Aval
 from dynacomp.capture.graph.graph import Node
@@ -57,7 +58,7 @@ def seen_as(cap: Capture, fn: Any, lowered: tuple[Any, Any]) -> Call | None:
     numbers = cap.numbers.scalar_nodes.values()
     if not places or any(n in places or seen_inside(cap, n) in places for n in numbers):
         return None
-    return Call((id(fn), len(lowered[0]), parts, jax_config_token(), cap.under_trace), tuple(places))
+    return Call((id(fn), len(lowered[0]), parts, jax_config_token(), cap.under_trace, is_staged(cap)), tuple(places))
 
 
 def _parts(args: tuple[Any, ...], places: dict[Node, int]) -> Iterator[Any]:

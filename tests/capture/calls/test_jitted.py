@@ -4,6 +4,7 @@ import dataclasses
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import dynacomp
@@ -132,3 +133,49 @@ def test_a_jitted_function_compiled_is_itself():
     for _ in range(3):
         dynacomp.jit(saying)(X)
     assert len(told) == 1 and "Tracer" in told[0]
+
+
+# --- identity
+
+
+SAME = jax.jit(lambda x: x)
+ADDED = jax.jit(lambda tree, x: {**tree, "n": tree["n"] + 1, "x": x})
+OUTER = jnp.arange(4.0)
+IDENTITIES = {
+    "itself": lambda x: (SAME(x) is x, SAME(x), x + 1),
+    "nested": lambda x: (lambda y: (y is x, y, x * 2))(jax.jit(lambda x: SAME(x))(x)),
+    "twice": lambda x: (lambda p: (p, p[0] is p[1], x + 1))(jax.jit(lambda x: (x, x, x + 1))(x)),
+    "made, twice": lambda x: (lambda p: (p, p[0] is p[1]))(jax.jit(lambda x: (lambda y: (y, y))(x * 2))(x)),
+    "closure": lambda x: (jax.jit(lambda x: (OUTER, x * 2))(x), OUTER),
+    "tree": lambda x: (lambda t: (ADDED(t, x), t, ADDED(t, x)["n"] is t["n"]))({"n": x, "k": (x, x * 2)}),
+    "numbers": lambda x: (jax.jit(lambda n: (n, n))(2.5), x + 1),
+    "numpy": lambda x: (lambda a: (SAME(a), jax.jit(lambda n: [n, n])(a), x + 1))(np.ones(3)),
+    "inside": lambda x: jax.jit(lambda x: x * (2.0 if SAME(x) is x else 3.0))(x),
+    "in a loop": lambda x: jax.lax.scan(lambda c, y: (c, y * (2.0 if SAME(c) is c else 3.0)), x, x)[1],
+    "grad": lambda x: jax.value_and_grad(
+        lambda y: (y.sum() * (2.0 if SAME(y) is y else 3.0), SAME(y)), has_aux=True)(x),
+    "vmap": lambda x: (jax.vmap(SAME)(x), x, x + 1),
+    "inlined": lambda x: (lambda f: (f(x) is x, jax.jit(lambda x: x * (f(x) is x))(x)))(
+        jax.jit(lambda x: x, inline=True)),
+    "left in the graph": lambda x: SAME(x) * 2 + SAME(SAME(x)),
+}
+
+
+def identities(result, *given):
+    """For each array in a result the place at which it was first: among the arguments, or in the result."""
+    arrays = [x for x in jax.tree.leaves((given, result)) if isinstance(x, jax.Array)]
+    return [next(i for i, y in enumerate(arrays) if y is x) for x in arrays]
+
+
+@pytest.mark.parametrize("name", IDENTITIES)
+@pytest.mark.parametrize("backend", ["eager", "auto"])
+def test_arrays_that_it_gives_are_new_ones(name, backend):
+    program = IDENTITIES[name]
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend=backend)
+    for n in (3, 3, 4, 5, 3, 7, 4, 6, 3, 5):
+        x = jnp.arange(n, dtype=jnp.float32)
+        got, want = compiled(x), program(x)
+        assert repr(got) == repr(want) and identities(got, x, OUTER) == identities(want, x, OUTER)
+    stats = dynacomp.stats()
+    assert not stats["breaks"] and not stats["frames_eager"] and stats["frames_captured"] <= 2

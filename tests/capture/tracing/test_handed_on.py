@@ -98,3 +98,46 @@ def test_derivatives_stay(first):
         assert jnp.array_equal(jax.grad(compiled)(x), jax.grad(f)(x))
         assert jnp.array_equal(within(x)[0], jax.grad(f)(x)) and within(x)[1]
         assert compiled(x) == f(x)
+
+
+STAGED = {
+    "scan": lambda c: jax.lax.scan(lambda c, y: (c * (2.0 if +c is c else 3.0), jnp.squeeze(y, ()) is y), c, c),
+    "fori_loop": lambda c: jax.lax.fori_loop(0, 2, lambda i, c: c * (2.0 if c.astype(c.dtype) is c else 3.0), c),
+    "while_loop": lambda c: jax.lax.while_loop(lambda c: c[0] < 9, lambda c: c * (2.0 if +c is c else 3.0) + 1, c),
+    "cond": lambda c: jax.lax.cond(c[0] < 9, lambda c: c * (2.0 if jnp.real(c) is c else 3.0), lambda c: c, c),
+    "checkpoint": jax.checkpoint(lambda c: c * (2.0 if +c is c else 3.0)),
+    "jit": jax.jit(lambda c: c * (2.0 if +c is c else 3.0)),
+    "jit of vmap": jax.jit(lambda c: jax.vmap(lambda c: c * (2.0 if +c is c else 3.0))(c)),
+    "vmap of jit": lambda c: jax.vmap(jax.jit(lambda c: c * (2.0 if +c is c else 3.0)))(c),
+    "grad": lambda c: jax.grad(lambda c: (c * (2.0 if +c is c else 3.0)).sum())(c),
+    "vmap": lambda c: jax.vmap(lambda c: c * (2.0 if +c is c else 3.0))(c),
+    "inlined": lambda c: jax.lax.map(lambda c: c * (2.0 if jax.jit(lambda x: x, inline=True)(c) is c else 3.0), c),
+}
+
+
+@pytest.mark.parametrize("name", STAGED)
+def test_where_jax_only_traces_operations_give_back_more(name):
+    """A program that JAX is to compile has no array yet: what has nothing to do gives the very tracer."""
+    program = STAGED[name]
+    compiled, before = dynacomp.jit(lambda c: (program(c), c + 1), backend="eager"), dynacomp.stats()["breaks"]
+    for n in (3, 4, 5):
+        c = jnp.ones(n)
+        assert repr(compiled(c)[0]) == repr(program(c))
+    assert dynacomp.stats()["breaks"] == before
+
+
+def test_a_device_that_an_array_lives_on_already():
+    device, before = jax.devices()[0], dynacomp.stats()["breaks"]
+    place = jax.sharding.SingleDeviceSharding(device)
+
+    def asked(x):
+        y = x + 1
+        return (jnp.asarray(x, device=device) is x, jnp.asarray(x, device=place), jnp.array(x, device=device) is x,
+                jnp.array(y, copy=False, device=device) is y, jnp.asarray(y, device=device).sharding)
+
+    compiled = dynacomp.jit(asked, backend="eager")
+    for n in (3, 4, 5):
+        x = jnp.ones(n)
+        got, want = compiled(x), asked(x)
+        assert repr(got) == repr(want) and got[1] is want[1] is x
+    assert dynacomp.stats()["breaks"] == before
