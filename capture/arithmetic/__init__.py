@@ -9,6 +9,6 @@
     graph_scalars  Python numbers that the Graph computes: loop counters, flags set in a branch, `float(loss)`
     arrays         Array Values: their attributes, methods, length, iteration
     moving_slices  Slices of arrays that move with a loop's counter and keep their width
-    powers         Powers of ints by one int: whether JAX can look at the exponent decides the type
+    powers         Powers by one int: whether JAX can look at the exponent decides the type
     operators      Operators on Values: arithmetic, comparison, truth, subscripts
 """

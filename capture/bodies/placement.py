@@ -135,12 +135,14 @@ def has_value(cap: Capture, node: Node, by_tracers: bool = True) -> bool:
     """Whether eager JAX can look at the content of `node` here. In a function that `grad`, `jvp` and their kin call as
     Python does it can: a tracer of theirs has an array inside (by_tracers: that counts). No tracer of `vmap` has, nor
     what JAX compiles."""
-    running = [b for b in cap.bodies if not b.is_side]
-    if cap.root.traced and not (by_tracers and _callers_show(cap)) or not all(b.inline for b in running):
+    if cap.root.traced and not (by_tracers and _callers_show(cap)):
         return False
     body = home_of(cap, node)
     if body is None:
         return True
+    running = [b for b in cap.bodies[:cap.bodies.index(body) + 1] if not b.is_side]
+    if not all(b.inline for b in running):
+        return False
     if not body.is_side:
         actual = _actual(cap, body, node)
         found = inmost(actual)

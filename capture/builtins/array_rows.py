@@ -37,6 +37,14 @@ def _power(cap: Capture, x1: Value, x2: Value) -> Value:
     return powers.power(cap, x1, x2, jnp.power)
 
 
+@row(jax.lax.integer_pow)
+def _integer_power(cap: Capture, x: Value, y: Value) -> Value:
+    changes = is_changing(y) and type(now(y)) is int and is_graph_array(x) and x.aval.dtype != np.bool_
+    if changes:
+        return powers.power(cap, x, y, jax.lax.integer_pow)
+    return library_call(cap, jax.lax.integer_pow, [x, y])
+
+
 @row(jax.lax.scan)
 def _scan(cap: Capture, f: Value, init: Value, xs: Value = NONE, length: Value = NONE, **options: Value) -> Value:
     if is_size(length) and stands_for(xs, None) and options.keys() <= {

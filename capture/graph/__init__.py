@@ -14,5 +14,5 @@
                      values in the call at hand
     sized_calls      Functions of JAX that ask for Python ints where the program may have symbolic sizes,
                      written with arrays instead
-    known_powers     Powers of ints by one int that Python could look at, as arrays
+    known_powers     Powers by one int that Python could look at, as arrays
 """

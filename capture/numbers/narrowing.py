@@ -3,6 +3,7 @@
 `x + k` of a uint8 array and an int: while tracing, `k` is a weakly typed int32 that is converted, and would wrap. So
 what a traced call does with ints that change, symbolic sizes among them, is looked at: where one is converted, guards
 hold it within what the type holds; one that does not fit now is a constant, of which eager JAX's exception is found.
+NumPy's ints have types of their own, and wrap in eager JAX, too.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def hold_narrowed(cap: Capture, closed: ClosedJaxpr, nodes: list[Node], where: s
     if not (cap.numbers.scalar_nodes or cap.sizes.dims):
         return
     numbers = {node: source for source, node in cap.numbers.scalar_nodes.items()}
-    known = {var: numbers[n] for var, n in zip(closed.jaxpr.invars, nodes) if n in numbers}
+    known = {var: numbers[n] for var, n in zip(closed.jaxpr.invars, nodes) if n in numbers and var.aval.weak_type}
     for number, dtype in set(_narrowed(closed.jaxpr, known)):
         limits = np.iinfo(dtype)
         if is_symbolic(number):
