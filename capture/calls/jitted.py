@@ -83,7 +83,8 @@ def called(cap: Capture, obj: Any, inner: Value, args: list[Value], kwargs: dict
         raise Restart
     anew = isinstance(result, MutableV) and watch.is_older(result) or comes_back_otherwise(cap, result)
     made = set(_builder(cap).nodes[before:])
-    if not anew and not _holds_others(result, Other(cap, made)) or obj._jit_info.inline and is_staged(cap):
+    told: Any = obj._jit_info  # type: ignore[attr-defined]
+    if not anew and not _holds_others(result, Other(cap, made)) or told.inline and is_staged(cap):
         return OPERATIONS.all_arrays(cap, result, anew) if anew or _holds_others(result) else result
     return OPERATIONS.all_arrays(cap, result, anew, Other(cap, made))
 
