@@ -18,6 +18,7 @@ namespace tile {
 constexpr int64_t depth_block = 256, columns_block = 512, rows_block = 480;
 constexpr int64_t skinny = 4;               // so few rows or columns are done as dot products ...
 constexpr int64_t deep = 32;                 // ... of so many elements: adding up a dot product's lanes costs as much
+constexpr int64_t near = 1024;               // bytes between rows that share no part of a cache
 constexpr double parallel_work = 1 << 19;   // multiply-adds worth waking a thread for
 constexpr double task_work = 1 << 22;       // multiply-adds of a task: small enough to even out late threads
 
@@ -112,7 +113,8 @@ void block(Matrix<const A> a, Matrix<const B> b, Matrix<C> out, int64_t k, Block
     const int64_t height = in_place ? rows_block : larger(tile_rows * 4, rows_block * depth_block / larger(k, 1));
     const bool a_direct = std::is_same_v<T, A> && (a.sj == 1 || a.si == 1);
     const bool a_rows = a.sj == 1;  // they are widened as they lie
-    const bool b_direct = std::is_same_v<T, B> && b.sj == 1 && rows <= 2 * tile_rows;
+    const int64_t sweeps = b.si * int64_t(sizeof(B)) <= near ? 4 : 2;  // fewer over a panel do not pay for packing it
+    const bool b_direct = std::is_same_v<T, B> && b.sj == 1 && rows <= sweeps * tile_rows;
     T* packed_b = (T*)scratch<0>(depth * width * int64_t(sizeof(T)));
     T* packed_a = a_direct ? nullptr : (T*)scratch<1>((height + tile_rows) * depth * int64_t(sizeof(T)));
     for (int64_t j0 = at.col0; j0 < at.col1; j0 += width)
