@@ -6,6 +6,8 @@
                         live names
     stack_effects       How many values each instruction takes off the stack or looks at,
                         and which ones no graph breaks at
+    line_tables         Code objects made of instructions, with the table of lines and columns that
+                        each stands for
     resume              Resume functions: the rest of a frame after a graph break, as a code
                         object of its own
     stretches           Code that runs as it is, in Python, up to the places where compiled

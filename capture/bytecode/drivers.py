@@ -24,6 +24,7 @@ from bytecode.instr import InstrLocation
 from dynacomp.capture._native import rethrow, run_segment
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bytecode.code import VERSION, decode
+from dynacomp.capture.bytecode.line_tables import to_code
 from dynacomp.capture.bytecode.resume import late_cells
 from dynacomp.capture.bytecode.segments import START
 from dynacomp.capture.bytecode.suspensions import DRIVE, HANDLING, WAIT
@@ -168,7 +169,7 @@ def driver(code: CodeType, segments: Callable[[dict[str, Any], tuple], Any], beg
     bc.docstring = None
     bc.cellvars, bc.freevars = cells, free
     size = template.__code__.co_stacksize + count + len(bc.cellvars) + len(bc.freevars)
-    made = bc.to_code(stacksize=size, compute_exception_stack_depths=False)
+    made = to_code(bc, size)
     return made.replace(co_flags=code.co_flags & ~(inspect.CO_VARARGS | inspect.CO_VARKEYWORDS))
 
 

@@ -21,6 +21,8 @@ from typing import Any
 
 from bytecode import Bytecode, CompilerFlags, Instr, Label
 
+from dynacomp.capture.bytecode.line_tables import to_code
+
 # Flags of functions that are left as they are; others (a docstring, a future import) say nothing of how one runs.
 REFUSED = (CompilerFlags.VARARGS | CompilerFlags.VARKEYWORDS | CompilerFlags.COROUTINE
            | CompilerFlags.ITERABLE_COROUTINE | CompilerFlags.ASYNC_GENERATOR)
@@ -61,7 +63,7 @@ def function_of_item(code: CodeType) -> CodeType | None:
     made[:] = [*cells, Instr("RESUME", 0, location=first.location), Instr("LOAD_FAST", ITEM, location=first.location),
                *within, Instr("RETURN_VALUE", location=last.location)]
     made.flags = CompilerFlags(made.flags & ~CompilerFlags.GENERATOR)
-    return made.to_code()
+    return to_code(made)
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,7 @@ def _before(made: Any, before: list[Any], given: tuple[str, ...]) -> CodeType:
     first = next(k for k, x in enumerate(starts) if isinstance(x, Instr) and x.name == "POP_TOP")  # of what is sent
     code[:] = [*starts[:first], *starts[first + 1:], *(Instr("LOAD_FAST", name, location=place) for name in given),
                Instr("BUILD_TUPLE", 1 + len(given), location=place), Instr("RETURN_VALUE", location=place)]
-    return code.to_code()
+    return to_code(code)
 
 
 def _item(made: Any, before: list[Any], within: list[Any], given: tuple[str, ...], place: Any) -> CodeType:
@@ -150,7 +152,7 @@ def _item(made: Any, before: list[Any], within: list[Any], given: tuple[str, ...
     free = [x for x in before if isinstance(x, Instr) and x.name == "COPY_FREE_VARS"]
     code[:] = [*free, Instr("RESUME", 0, location=place), Instr("LOAD_FAST", ITEM, location=place), *within,
                Instr("RETURN_VALUE", location=place)]
-    return code.to_code()
+    return to_code(code)
 
 
 def _like(made: Any) -> Any:

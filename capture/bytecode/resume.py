@@ -21,6 +21,7 @@ from dynacomp.capture._native import entries
 from dynacomp.capture.base.errors import GiveUp
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bytecode.code import VERSION, Decoded, decode, per_code
+from dynacomp.capture.bytecode.line_tables import to_code
 from dynacomp.capture.bytecode.supers import bare_supers, explicit
 
 # What a stack slot holds: a value; NULL; what was handled before the exception that is handled now
@@ -131,7 +132,7 @@ def _build(decoded: Decoded, layout: Layout) -> tuple[CodeType, tuple[int | None
     bc[:] = [*prologue, *body]
     bc.flags &= ~(0x04 | 0x08)
     bc.name = code.co_name
-    made = bc.to_code(stacksize=code.co_stacksize + len(layout.stack) + 4, compute_exception_stack_depths=False)
+    made = to_code(bc, code.co_stacksize + len(layout.stack) + 4)
     return made, (*[None] * len(prologue), *origin)
 
 

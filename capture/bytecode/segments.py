@@ -31,6 +31,7 @@ from dynacomp.capture.base.errors import GiveUp
 from dynacomp.capture.base.identity_table import IdentityTable
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bytecode.code import VERSION, Decoded, decode
+from dynacomp.capture.bytecode.line_tables import to_code
 from dynacomp.capture.bytecode.resume import (
     HANDLED,
     NULL,
@@ -155,7 +156,7 @@ class FlatWriter:
         bc.freevars, bc.cellvars = [*self.cells, *code.co_freevars], self.late
         bc.flags = CompilerFlags(code.co_flags & ~(SUSPENDS | 0x04 | 0x08))
         width = max((len(p.locals) + len(p.stack) for _, p in self.points.values()), default=0)
-        return bc.to_code(stacksize=code.co_stacksize + width + 6, compute_exception_stack_depths=False)
+        return to_code(bc, code.co_stacksize + width + 6)
 
     def entries(self, flat: CodeType) -> dict[int, int]:
         """Where each segment enters the flat code: key → index of an instruction."""

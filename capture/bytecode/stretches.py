@@ -16,6 +16,7 @@ from bytecode import CellVar, CompilerFlags, FreeVar, Instr, Label, TryBegin, Tr
 
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bytecode.code import VERSION, argument_count, decode
+from dynacomp.capture.bytecode.line_tables import to_code
 from dynacomp.capture.bytecode.resume import (
     HANDLED,
     NULL,
@@ -55,7 +56,7 @@ def stretch(code: CodeType, resumes: Iterable[CodeType], leave: Callable[[CodeTy
     bc.argnames = list(code.co_varnames[:bc.argcount])
     bc.flags = CompilerFlags(code.co_flags & ~(0x04 | 0x08))
     width = max((len(layout.stack) + len(layout.locals) for found in places.values() for layout, _ in found), default=0)
-    return bc.to_code(stacksize=code.co_stacksize + width + 6, compute_exception_stack_depths=False)
+    return to_code(bc, code.co_stacksize + width + 6)
 
 
 def bound(item: Any) -> list[Any]:

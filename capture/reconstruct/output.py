@@ -23,6 +23,7 @@ from dynacomp.capture.base.classes import own_dict
 from dynacomp.capture.base.literals import is_literal, is_single
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bytecode.code import argument_count
+from dynacomp.capture.bytecode.line_tables import to_code
 from dynacomp.capture.graph.avals import Aval
 from dynacomp.capture.graph.graph import GET_ATTR, OUTPUT, PLACEHOLDER, Graph, Node, nodes_in
 from dynacomp.capture.graph.graph_sizes import sizes_in, with_sizes
@@ -454,7 +455,7 @@ def assemble(code: CodeType, body: list[Any], more: tuple[str, ...] = ()) -> Cod
         if item.lineno is None:
             item.lineno = code.co_firstlineno
     bc.extend(body)
-    return bc.to_code()
+    return to_code(bc)
 
 
 def _change(w: Writer, fn: Callable[..., None], v: Value, *more: int) -> None:

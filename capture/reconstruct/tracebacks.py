@@ -19,6 +19,7 @@ from bytecode import Bytecode, Instr
 
 from dynacomp.capture import _native
 from dynacomp.capture.bytecode.code import VERSION, Instruction
+from dynacomp.capture.bytecode.line_tables import to_code
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.symbolic.machine import Capture, Frame, left_at
 from dynacomp.capture.values import sources as S
@@ -53,7 +54,7 @@ def _calls_getframe() -> types.CodeType:
     null = [Instr("PUSH_NULL")]
     load = [Instr("LOAD_CONST", sys._getframe)]  # type: ignore[arg-type]
     call = [*([Instr("PRECALL", 0)] if VERSION < (3, 12) else []), Instr("CALL", 0), Instr("RETURN_VALUE")]
-    return Bytecode([Instr("RESUME", 0), *(load + null if VERSION >= (3, 13) else null + load), *call]).to_code()
+    return to_code(Bytecode([Instr("RESUME", 0), *(load + null if VERSION >= (3, 13) else null + load), *call]))
 
 
 _GETFRAME = _calls_getframe()

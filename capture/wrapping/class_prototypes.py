@@ -35,6 +35,7 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bytecode.code import VERSION
+from dynacomp.capture.bytecode.line_tables import to_code
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.values.callables import FunctionV
@@ -162,7 +163,7 @@ def _calls_never() -> types.CodeType:
     null = [Instr("PUSH_NULL")]
     load = [Instr("LOAD_CONST", _never)]  # type: ignore[arg-type]
     call = [*([Instr("PRECALL", 0)] if VERSION < (3, 12) else []), Instr("CALL", 0), Instr("RETURN_VALUE")]
-    return Bytecode([Instr("RESUME", 0), *(load + null if VERSION >= (3, 13) else null + load), *call]).to_code()
+    return to_code(Bytecode([Instr("RESUME", 0), *(load + null if VERSION >= (3, 13) else null + load), *call]))
 
 
 _NEVER = _calls_never()
