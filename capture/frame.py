@@ -234,6 +234,8 @@ def attempt(cap: Capture) -> Captured:
         kind, name = ("type_unchanged", table.__qualname__) if isinstance(table, type) else (
             "names_unchanged", table.get("__name__", "globals"))
         cap.guards.add(kind, S.Root(table, name), tuple(found), tuple(found.values()))
+    if cap.known.settled:
+        cap.guards.add("functions_unchanged", None, tuple(cap.known.settled.values()))
     _check_no_leak(cap, recipe)
     return Captured(recipe.graph, cap.guards, recipe, stopped, cap)
 

@@ -339,32 +339,78 @@ static Attributes managed_attributes(PyObject *obj)
     return at;
 }
 
-static PyObject *values_get(PyTypeObject *type, PyDictValues *values, PyObject *name, Py_hash_t hash)
+/* Where a name stands among the keys of dictionaries hardly ever changes, in objects made anew neither: `at` is where it
+ * stood (-1: nobody knows yet, -2: not worth to look for). */
+static bool stands(PyDictKeysObject *keys, PyObject *name, Py_ssize_t at)
+{
+    return at >= 0 && DK_IS_UNICODE(keys) && at < keys->dk_nentries && DK_UNICODE_ENTRIES(keys)[at].me_key == name;
+}
+
+static void note_place(PyDictKeysObject *keys, PyObject *name, Py_ssize_t *at)
+{
+    Py_ssize_t n = *at != -2 && DK_IS_UNICODE(keys) ? keys->dk_nentries : 0;
+    for (*at = -2; n-- > 0 && *at < 0;) {
+        *at = DK_UNICODE_ENTRIES(keys)[n].me_key == name ? n : -2;
+    }
+}
+
+static bool holds_key(PyDictKeysObject *keys, PyObject *name, Py_ssize_t *at) /* of classes: strings, nearly all interned */
+{
+    for (Py_ssize_t i = 0; i < keys->dk_nentries; i++) {
+        PyObject *key = DK_UNICODE_ENTRIES(keys)[i].me_key;
+        if (key == name || (key && !PyUnicode_CHECK_INTERNED(key) && PyUnicode_Compare(key, name) == 0)) {
+            *at = key == name ? i : *at;
+            return true;
+        }
+    }
+    return false;
+}
+
+PyObject *dc_dict_get(PyObject *dict, PyObject *name, Py_hash_t hash, Py_ssize_t *at)
+{
+    PyDictObject *table = (PyDictObject *)dict;
+    if (dict && stands(table->ma_keys, name, *at)) {
+        PyObject *value = table->ma_values ? table->ma_values->values[*at]
+                                           : DK_UNICODE_ENTRIES(table->ma_keys)[*at].me_value;
+        if (value != NULL) {
+            return Py_NewRef(value);
+        }
+    }
+    PyObject *value = dict_get(dict, name, hash);
+    if (value != NULL) {
+        note_place(table->ma_keys, name, at);
+    }
+    return value;
+}
+
+/* Names of attributes are interned, and so are nearly all keys. */
+static PyObject *values_get(PyTypeObject *type, PyDictValues *values, PyObject *name, Py_hash_t hash, Py_ssize_t *at)
 {
     PyDictKeysObject *keys = ((PyHeapTypeObject *)type)->ht_cached_keys;
     if (keys == NULL) {
         return NULL;
     }
+    if (stands(keys, name, *at)) {
+        return Py_XNewRef(values->values[*at]);
+    }
     PyDictUnicodeEntry *entries = DK_UNICODE_ENTRIES(keys);
     for (Py_ssize_t i = 0; i < keys->dk_nentries; i++) {
-        if (entries[i].me_key == name) {
-            return Py_XNewRef(values->values[i]);
-        }
-    }
-    for (Py_ssize_t i = 0; i < keys->dk_nentries; i++) { /* a name that nobody interned */
         PyObject *key = entries[i].me_key;
-        if (key && PyObject_Hash(key) == hash && PyUnicode_Compare(key, name) == 0) {
+        bool equal = key == name || (key && !PyUnicode_CHECK_INTERNED(key) && PyObject_Hash(key) == hash &&
+                                     PyUnicode_Compare(key, name) == 0);
+        if (equal) {
+            *at = key == name ? i : *at;
             return Py_XNewRef(values->values[i]);
         }
     }
     return NULL;
 }
 
-PyObject *dc_instance_get(PyObject *obj, PyObject *name, Py_hash_t hash)
+PyObject *dc_instance_get(PyObject *obj, PyObject *name, Py_hash_t hash, Py_ssize_t *at)
 {
     PyTypeObject *type = Py_TYPE(obj);
     if (PyModule_Check(obj)) {
-        return dict_get(PyModule_GetDict(obj), name, hash);
+        return dc_dict_get(PyModule_GetDict(obj), name, hash, at);
     }
     if (PyType_Check(obj)) {
         PyObject *dict = type_dict((PyTypeObject *)obj);
@@ -373,11 +419,40 @@ PyObject *dc_instance_get(PyObject *obj, PyObject *name, Py_hash_t hash)
         return value;
     }
     if (type->tp_flags & Py_TPFLAGS_MANAGED_DICT) {
-        Attributes at = managed_attributes(obj);
-        return at.values ? values_get(type, at.values, name, hash) : dict_get(at.dict, name, hash);
+        Attributes own = managed_attributes(obj);
+        return own.values ? values_get(type, own.values, name, hash, at) : dc_dict_get(own.dict, name, hash, at);
     }
     PyObject **dict = _PyObject_GetDictPtr(obj);
-    return dict ? dict_get(*dict, name, hash) : NULL;
+    return dict ? dc_dict_get(*dict, name, hash, at) : NULL;
+}
+
+/* Whether an instance has no such attribute. Keys that instances share only grow, and belong to their class: while there
+ * are as many, none of them is the name. `tag` names what was looked through last, as does a dict's version. */
+bool dc_instance_lacks(PyObject *obj, PyObject *name, Py_hash_t hash, Py_ssize_t *at, uint64_t *tag)
+{
+    PyTypeObject *type = Py_TYPE(obj);
+    bool plain = type->tp_flags & Py_TPFLAGS_MANAGED_DICT && !PyModule_Check(obj) && !PyType_Check(obj);
+    Attributes own = plain ? managed_attributes(obj) : (Attributes){NULL, NULL};
+    PyDictKeysObject *keys = own.values ? ((PyHeapTypeObject *)type)->ht_cached_keys : NULL;
+    uint64_t now = 0, version = keys ? dc_type_version(type) : 0;
+    if (keys != NULL && stands(keys, name, *at)) {
+        return own.values->values[*at] == NULL;
+    }
+    if (version != 0) {
+        now = (version << 31 | (uint64_t)keys->dk_nentries) << 1;
+    }
+    else if (own.dict != NULL) {
+        now = dc_dict_version(own.dict) << 1 | 1;
+    }
+    if (now > 1 && now == *tag) {
+        return true;
+    }
+    PyObject *found = dc_instance_get(obj, name, hash, at);
+    Py_XDECREF(found);
+    if (found == NULL && !(keys && holds_key(keys, name, at))) {
+        *tag = now;
+    }
+    return found == NULL;
 }
 
 PyObject *dc_shared_dict(PyObject *obj)
@@ -471,7 +546,8 @@ uint64_t dc_dict_version(PyObject *dict)
     DC_UNUSED(dict);
     return 0;
 #else
-    return ((PyDictObject *)dict)->ma_version_tag; /* bits of watchers in it: it may change more often */
+    PyDictObject *table = (PyDictObject *)dict; /* bits of watchers in the tag: it may change more often */
+    return table->ma_values ? 0 : table->ma_version_tag; /* an instance's own array changes without it */
 #endif
 }
 #if SINCE(12)

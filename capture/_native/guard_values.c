@@ -17,14 +17,6 @@ static int put(Step *s, Run *run, PyObject *owned)
     return 1;
 }
 
-static PyObject *quiet(PyObject *borrowed)
-{
-    if (borrowed == NULL) {
-        PyErr_Clear();
-    }
-    return Py_XNewRef(borrowed);
-}
-
 static PyObject *quiet_owned(PyObject *owned)
 {
     if (owned == NULL) {
@@ -82,7 +74,7 @@ static int finish_trace_ref(Step *s, Builder *b)
 static PyObject *named(PyObject *dict, Step *s)
 {
     PyObject *key = dc_held(s);
-    return quiet(key && dict && PyDict_Check(dict) ? _PyDict_GetItem_KnownHash(dict, key, s->hash) : NULL);
+    return key && dict && PyDict_Check(dict) ? dc_dict_get(dict, key, s->hash, &s->at) : NULL;
 }
 
 static int eval_global(Step *s, Run *run, const Call *call)
@@ -106,7 +98,7 @@ static int eval_const(Step *s, Run *run, const Call *call)
 static int eval_attr(Step *s, Run *run, const Call *call)
 {
     DC_UNUSED(call);
-    return put(s, run, dc_instance_get(run->regs[s->src], s->refs[0], s->hash));
+    return put(s, run, dc_instance_get(run->regs[s->src], s->refs[0], s->hash, &s->at));
 }
 
 /* A member of __slots__, as its descriptor reads it. refs: 0 its class, weakly (the descriptor keeps it); ext:

@@ -118,6 +118,7 @@ static int parse_step(Step *step, PyObject *spec, Builder *builder)
         return -1;
     }
     step->eval = step->kind->eval;
+    step->at = -1;
     if (parse_operands(step, spec, builder) < 0) {
         return -1;
     }

@@ -53,6 +53,7 @@ struct Step {
     Py_ssize_t n;
     Py_hash_t hash;
     uint64_t tag;              /* a class' or dict's version tag, once seen unchanged */
+    Py_ssize_t at;             /* where a name was found last (see `dc_dict_get`) */
     signed char flag, flag2;
     PyObject *refs[STEP_REFS]; /* owned; the meaning of each is the kind's */
     void *ext;                 /* PyMem block without references, or NULL */
@@ -325,7 +326,10 @@ bool dc_lines_are_watched(const PyThreadState *tstate, const PyCodeObject *code)
 bool dc_frame_comes_back(const struct _PyInterpreterFrame *frame);
 bool dc_c_stack_is_deep(const PyThreadState *tstate, int hooked_frames);
 Py_ssize_t dc_code_nlocals(const PyCodeObject *code); /* arguments, *args and **kwargs included */
-PyObject *dc_instance_get(PyObject *obj, PyObject *name, Py_hash_t hash); /* new ref or NULL, quiet */
+/* New references or NULL, quiet. `at`: where the name was found last, -1 at first. */
+PyObject *dc_dict_get(PyObject *dict, PyObject *name, Py_hash_t hash, Py_ssize_t *at);
+PyObject *dc_instance_get(PyObject *obj, PyObject *name, Py_hash_t hash, Py_ssize_t *at);
+bool dc_instance_lacks(PyObject *obj, PyObject *name, Py_hash_t hash, Py_ssize_t *at, uint64_t *tag);
 PyObject *dc_instance_dict(PyObject *obj);                               /* new ref or NULL, quiet */
 PyObject *dc_shared_dict(PyObject *obj);                                 /* borrowed: where others see it too, else NULL */
 int dc_dict_next(PyObject *dict, Py_ssize_t *at, PyObject **key, Py_hash_t *hash);

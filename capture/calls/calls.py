@@ -30,7 +30,14 @@ from dynacomp.capture.kinds.attrs import CONST_METHODS, intercepts
 from dynacomp.capture.kinds.iteration import ITERATORS, iterate
 from dynacomp.capture.numbers import dynamic_scalars, host_functions, size_values
 from dynacomp.capture.symbolic.generators import new_generator
-from dynacomp.capture.symbolic.libraries import CONTEXTS, changes_object, is_library, is_pure_module
+from dynacomp.capture.symbolic.libraries import (
+    CONTEXTS,
+    changes_object,
+    is_installed,
+    is_library,
+    is_pure_module,
+    module_of,
+)
 from dynacomp.capture.symbolic.machine import Capture, execute, new_frame
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.tracing import library_reads, made_anew
@@ -133,17 +140,25 @@ def as_function(cap: Capture, fn: Const) -> FunctionV:
     known = cap.known.functions.get(place)
     if known is not None:
         return known
-    if source is not None:
+    plain = source is not None and real.__defaults__ is None and real.__kwdefaults__ is None
+    if plain:
+        cap.guards.add("plain_function", source, real.__code__)
+    elif source is not None:
         cap.guards.add("is", S.Get(source, "__code__"), real.__code__)
     if source is not None and is_open(fn):
         guard_globals(cap, source, real)
 
     held = source or S.Root(real, real.__qualname__)
+    settled = source is None and not is_pure_module(module_of(real)) and is_installed(real.__globals__)
+    if settled:
+        cap.known.settled[id(real)] = real
 
     def part(name: str) -> Any:
         found = getattr(real, name)
-        if found is None and not is_open(fn):
+        if found is None and (plain or not is_open(fn)):
             return None
+        if settled and type(found) is tuple and all(map(is_literal, found)):
+            return from_python(cap, found)
         wrapped = wrap(cap, found, S.Get(held, name))
         return None if found is None else wrapped
 

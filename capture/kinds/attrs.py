@@ -23,7 +23,7 @@ from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.kinds.exceptions import as_exception, say_where
 from dynacomp.capture.numbers import dynamic_scalars, host_functions
 from dynacomp.capture.symbolic.generators import delegate
-from dynacomp.capture.symbolic.libraries import CONTEXTS, is_library, is_pure_module
+from dynacomp.capture.symbolic.libraries import CONTEXTS, is_library, is_pure_module, is_settled
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.tracing.settings import held, holding
@@ -246,13 +246,13 @@ def _module(cap: Capture, value: Const, name: str) -> Value:
         return cap.realize(written)
     if name == "__dict__":
         return wrap(cap, table, S.Root(table, f"vars({called})"))
-    if name in table and pure and type(table[name]) not in MUTABLE:
+    if name in table and (pure and type(table[name]) not in MUTABLE or is_settled(table, table[name])):
         cap.rely(table, name, table[name])
         return from_python(cap, table[name])
     if name in table:
         return _read_of_module(cap, module, table, name)
     if not pure:
-        cap.guards.add("missing_key", S.Root(table, f"vars({called})"), name)
+        cap.lacks(table, S.Root(table, f"vars({called})"), name)
     fallback = table.get("__getattr__")
     if not pure and isinstance(fallback, types.FunctionType) and lookup(type(module), name)[0] is None:
         return cap.call(wrap(cap, fallback, S.Attr(S.Root(module, called), "__getattr__")), [Const(name)])

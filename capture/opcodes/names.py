@@ -13,6 +13,7 @@ from dynacomp.capture.bytecode.generator_plan import is_running
 from dynacomp.capture.bytecode.resume import own_cells
 from dynacomp.capture.opcodes.unguarded_inputs import unseen
 from dynacomp.capture.symbolic.generator_finalization import dropped
+from dynacomp.capture.symbolic.libraries import is_settled
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode
 from dynacomp.capture.symbolic.side_effects import mutating, write_global
 from dynacomp.capture.values import sources as S
@@ -239,7 +240,7 @@ def load_global(cap: Capture, f: Frame, name: str) -> Value:
     if found is None and f.globals_source is None:
         cap.guards.add("missing_global", None, name)
     elif found is None and not cap.is_pure_globals(f.globals):
-        cap.guards.add("missing_key", f.globals_source, name)
+        cap.lacks(f.globals, f.globals_source, name)
     value = _builtin(cap, f.builtins, name)
     if found is None and type(value) is Const and not is_open(value):
         cap.known.built_in[id(f.globals), name] = value
@@ -283,7 +284,7 @@ def _read_global(cap: Capture, f: Frame, name: str) -> Value:
     obj = f.globals[name]
     if f.globals_source is None:
         value = wrap(cap, obj, S.Global(name))
-    elif isinstance(f.globals_source, S.Root) and cap.is_pure_globals(f.globals):
+    elif isinstance(f.globals_source, S.Root) and (cap.is_pure_globals(f.globals) or is_settled(f.globals, obj)):
         cap.rely(f.globals, name, obj)
         value = from_python(cap, obj)
     else:

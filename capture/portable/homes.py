@@ -1,4 +1,5 @@
-"""Where modules come from: libraries' files lie where Python and its installer put them, all others are the program's.
+"""Where modules come from: libraries' files lie where Python and its installer put them (`is_library_file`), all others
+are the program's.
 
 What a library's module holds under a name is the same wherever the same files were imported; what the program's module
 holds may depend on how the program was started.
@@ -8,30 +9,17 @@ from __future__ import annotations
 
 import functools
 import sys
-import sysconfig
 from collections.abc import Callable
-from pathlib import Path
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import Any
 
 from dynacomp.capture.base.classes import entries, mro, own_dict
 from dynacomp.capture.base.errors import Break
+from dynacomp.capture.symbolic.libraries import is_library_file
 
 
 class Unportable(Exception):
     """Nothing says that another process has the same."""
-
-
-@functools.cache
-def folders() -> tuple[str, ...]:
-    """Where libraries lie; capture's own modules count as one, wherever they lie."""
-    paths = sysconfig.get_paths()
-    found = (*(paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")), str(Path(__file__).parents[1]))
-    return tuple({path.rstrip("/") + "/" for path in found})
-
-
-def is_library_file(file: str) -> bool:
-    return file.startswith(folders()) or file.startswith("<frozen ")
 
 
 def is_library(module: Any) -> bool:

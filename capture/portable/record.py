@@ -50,6 +50,7 @@ ORDER = "the order of sets"
 VALUES = (*LOADS, "local", "closure", "cell", "global", "slot", "dict", "item", "get", "upcoming", "iterated",
           "reduced", "suspended_local", "suspended_delegate")  # that fill a register
 SIZES = ("dim", "int_size")
+PLAIN = "plain_function"
 TABLES = ("type_unchanged", "names_unchanged")
 INFO = ("traced", "guards", "origin", "shapes", "operations", "scalars", "contents", "steps", "conditional",
         "arguments", "sized", "counted", "numbers", "identities")
@@ -165,6 +166,8 @@ class Steps:
             made = kind, src, names, [self.print_at(obj, self.home(src, name)) for name, obj in zip(names, objs)]
         elif kind == "is" and not is_single(args[1]):
             made = "at", args[0], self.print_at(args[1], _place(self.loads.get(args[0]), self.held))
+        elif kind == PLAIN:
+            made = PLAIN, args[0], self.print_at(args[1], None)
         else:
             if kind == "set" and len(args[1]) > 1:  # it asks for their order
                 if not all(map(hashes_as_text, args[1])):
@@ -244,7 +247,7 @@ class Steps:
 def defined(steps: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
     """The functions and classes that steps compare with."""
     for kind, *args in steps:
-        objs = args[2] if kind in TABLES else args
+        objs = args[2] if kind in TABLES else args[0] if kind == "functions_unchanged" else args
         yield from (obj for obj in objs if issubclass(type(obj), (types.FunctionType, type)))
 
 
@@ -302,6 +305,9 @@ class Call(Reader):
         if kind == "at":
             _, src, told = data
             return "is", src, self.same_at(self.register(src), told, lambda: self.place(src))
+        if kind == PLAIN:
+            _, src, told = data
+            return PLAIN, src, self.same_at(getattr(self.register(src), "__code__", None), told, lambda: None)
         _, src, names, prints = data
         table = self.register(src)
         return kind, src, names, tuple(self.same_at(_lookup(table, name), told, functools.partial(_home, table, name))

@@ -54,6 +54,9 @@ KINDS: dict[str, Callable[..., str]] = {
     "missing_global": lambda s, name: f"{name!r} not in globals()",
     "type_unchanged": lambda s, names, objs: f"{s} still defines {', '.join(names)}",
     "names_unchanged": lambda s, names, objs: f"{s} still has the same {', '.join(names)}",
+    "plain_function": lambda s, code: f"{s}.__code__ is {_brief(code)}, without defaults",
+    "functions_unchanged": lambda s, functions: (
+        f"the code and defaults of {', '.join(fn.__qualname__ for fn in functions)}"),
     "array": lambda s, shape, dtype, weak, sharding, committed: (
         f"{s}: {dtype}{list(shape)}{' weak' if weak else ''}"),
     "tracer": lambda s, shape, dtype, weak: f"{s}: a tracer of {dtype}{list(shape)}{' weak' if weak else ''}",

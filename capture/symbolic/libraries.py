@@ -11,13 +11,15 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
+import sysconfig
 import types
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from dynacomp.capture._native import CompiledFunction
-from dynacomp.capture.base.classes import entries, module_name, mro, name_of
+from dynacomp.capture.base.classes import entries, module_name, mro, name_of, own_dict
 from dynacomp.capture.base.remembered import remembered
 
 
@@ -197,6 +199,34 @@ def steady_library(module: str) -> str:
 def is_named(module: str) -> bool:
     """Whether the order of the attributes of its objects is nobody's affair, where JAX takes them apart."""
     return any(row.named for row in rows_of(module))
+
+
+@functools.cache
+def folders() -> tuple[str, ...]:
+    """Where libraries lie; capture's own modules count as one, wherever they lie."""
+    paths = sysconfig.get_paths()
+    found = (*(paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")), str(Path(__file__).parents[1]))
+    return tuple({path.rstrip("/") + "/" for path in found})
+
+
+def is_library_file(file: str) -> bool:
+    return file.startswith(folders()) or file.startswith("<frozen ")
+
+
+def is_installed(table: dict[str, Any]) -> bool:
+    """Whether a namespace is that of a library's module, which nobody makes anew."""
+    name, file = table.get("__name__"), table.get("__file__")
+    return type(name) is str and type(file) is str and is_library_file(file) and (
+        own_dict(sys.modules.get(name)) is table)
+
+
+def is_settled(table: dict[str, Any], obj: Any) -> bool:
+    """Whether what a namespace holds is a function, a class or a module of a library: it stands there for good, unless
+    somebody patches it."""
+    return (type(obj) in SETTLED or issubclass(type(obj), type)) and is_installed(table)
+
+
+SETTLED = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType)
 
 
 def label(fn: Any) -> str:

@@ -26,7 +26,7 @@ from dynacomp.capture.bytecode.code import VERSION, Decoded, Instruction, decode
 from dynacomp.capture.symbolic.effects import Effects
 from dynacomp.capture.symbolic.guards import GuardSet
 from dynacomp.capture.symbolic.lessons import Data, Lesson, Lessons
-from dynacomp.capture.symbolic.libraries import is_pure_module
+from dynacomp.capture.symbolic.libraries import is_installed, is_pure_module
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.state import Dropping, Growing, Known, LibraryCalls, Numbers, Progress, Sizes
 from dynacomp.capture.values import sources as S
@@ -179,6 +179,13 @@ class Capture:
         if id(table) in self.known.made:
             return
         self.known.relied.setdefault(id(table), (table, {}))[1][name] = found
+
+    def lacks(self, table: dict[str, Any], source: S.Source | None, name: str) -> None:
+        """Notes that a module has nothing under `name`."""
+        if is_installed(table):
+            self.rely(table, name, NotImplemented)
+        else:
+            self.guards.add("missing_key", source, name)
 
     def is_pure_globals(self, table: dict[str, Any]) -> bool:
         """Whether a module's globals never change (libraries that promise purity)."""

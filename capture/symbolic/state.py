@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import types
 import weakref
 from dataclasses import dataclass, field
 from typing import Any
@@ -61,6 +62,7 @@ class Known:
     entered: dict[int, Any] = field(default_factory=dict)  # id of a real function that calls just enter → its FunctionV
     functions: dict[Any, Any] = field(default_factory=dict)  # (id, where one known by its code is) → its FunctionV
     tables: dict[int, Any] = field(default_factory=dict)  # id of an existing dictionary of attributes → its instance
+    settled: dict[int, types.FunctionType] = field(default_factory=dict)  # functions of libraries that were entered
     relied: dict[int, tuple[Any, dict[str, Any]]] = field(default_factory=dict)  # see `Capture.rely`
     abstract: dict[tuple[int, int], tuple[type, type, bool]] = field(default_factory=dict)  # classes, abstract bases
     #                                                            of which it was asked whether those are theirs, and are

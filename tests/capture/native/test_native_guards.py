@@ -4,8 +4,10 @@ import builtins
 import collections
 import functools
 import gc
+import random
 import types
 import weakref
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -327,6 +329,77 @@ def test_names_unchanged_follows_the_dict():
     assert native.GuardProgram([("const", 0, 3), ("names_unchanged", 0, (), ())]).check(check, ()) == 1
 
 
+def test_a_plain_function_is_known_by_its_code():
+    def made(bound):
+        return lambda: bound
+
+    guards = native.GuardProgram([("local", 0, 0), ("plain_function", 0, made(1).__code__)])
+    first, second = made(1), made(2)
+    assert [guards.check(check, (f,)) for f in (first, second, made, 3)] == [-1, -1, 1, 1]
+    first.__defaults__, second.__kwdefaults__ = (1,), {}
+    assert [guards.check(check, (f,)) for f in (first, second)] == [1, 1]
+    first.__defaults__ = None
+    assert guards.check(check, (first,)) == -1
+
+
+def test_functions_that_have_what_they_had():
+    def one(a=1, *, b=2): ...
+
+    def two(): ...
+
+    guards = native.GuardProgram([("functions_unchanged", (one, two))])
+    code, defaults, named = one.__code__, one.__defaults__, one.__kwdefaults__
+    for name, now, then in (("__code__", two.__code__, code), ("__defaults__", (2,), defaults),
+                            ("__kwdefaults__", None, named)):
+        setattr(one, name, now)
+        assert guards.check(check, ()) == 0
+        setattr(one, name, then)
+        assert guards.check(check, ()) == -1
+    two.__defaults__ = ()
+    assert guards.check(check, ()) == 0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_attributes_that_come_and_go_in_every_order(seed):
+    class Thing:
+        pass
+
+    class Slotted:
+        __slots__ = ("__dict__",)
+
+    draw, names = random.Random(seed), "abc"
+    things: list[Any] = [Thing(), Thing(), Slotted()]
+    present = {n: native.GuardProgram([("local", 0, 0), ("attr", 1, 0, n)]) for n in names}
+    absent = {n: native.GuardProgram([("local", 0, 0), ("missing", 0, n)]) for n in names}
+    no_key = {n: native.GuardProgram([("local", 0, 0), ("dict", 1, 0), ("missing_key", 1, n)]) for n in names}
+    for turn in range(300):
+        thing, name = draw.choice(things), draw.choice(names)
+        match draw.randrange(8):
+            case 0:
+                setattr(thing, name, object())
+            case 1:
+                thing.__dict__.pop(name, None)
+            case 2:
+                thing.__dict__[name] = object()
+            case 3:
+                thing.__dict__ = dict(thing.__dict__)
+            case 4:
+                setattr(thing, f"more{draw.randrange(40)}", 1)
+            case 5:
+                things[things.index(thing)] = type(thing)()
+            case 6:
+                Thing.shared = turn
+            case 7:
+                thing.__dict__["".join(list(name))] = object()
+        for n in names:
+            for x in things:
+                there = n in x.__dict__ if draw.randrange(2) else hasattr(x, n)
+                assert (absent[n].check(check, (x,)) == -1) is not there
+                assert (no_key[n].check(check, (x,)) == -1) is not there
+                found = present[n].registers(check, (x,))
+                assert (found is not None and found[1] is getattr(x, n)) if there else found is None
+
+
 def test_a_guard_keeps_nothing_alive_and_dies_with_it():
     class Temporary:
         pass
@@ -387,6 +460,7 @@ def test_scalars_of_any_value():
     ([("attr", 1, 0, "x")], ValueError), ([("local", 0, 0), ("attr", 1, 0, 3)], TypeError),
     ([("local", 0, 0), ("key", 1, 0, [])], TypeError), ([("local", 0, 0), ("is_type", 0, 3)], TypeError),
     ([("local", 0, 0), ("type_unchanged", 0, ("a",), ())], ValueError), (5, TypeError),
+    ([("functions_unchanged", (3,))], TypeError), ([("functions_unchanged", 3)], TypeError),
     ([("const", 0, {}), ("names_unchanged", 0, (1,), (2,))], TypeError),
 ])
 def test_bad_steps_are_refused(steps, error):

@@ -49,7 +49,8 @@ def guards_hit_and_miss(thing):
              ("is_type", 0, Thing), ("is", 0, thing), ("eq", 4, (1.5, frozenset({"a"}), np.float32(2))),
              ("keys", 3, ("x",)), ("len", 3, 1), ("missing", 0, "y"), ("missing_key", 3, "y"),
              ("missing_global", "nope"), ("type_unchanged", 7, ("method",), (Thing.method,)),
-             ("names_unchanged", 3, ("y",), (NotImplemented,)),
+             ("names_unchanged", 3, ("y",), (NotImplemented,)), ("functions_unchanged", (Thing.method, raising)),
+             ("plain_function", 10, Thing.method.__code__),
              ("int_size", 0, 8), ("size_check", (("size", 0), ("int", 3), "eq"))]
     guards = native.GuardProgram(steps)
     user = lambda: cell

@@ -1,5 +1,10 @@
 """opcodes_names: a global is found and guarded once in a capture, and is what the program has made of it since."""
 
+import os
+import sys
+import sysconfig
+import types
+
 import jax.numpy as jnp
 import pytest
 
@@ -118,3 +123,63 @@ def test_a_built_in_name_that_is_hidden_between_two_reads():
     for n in range(3):
         assert run(jnp.float32(n)) == hidden(jnp.float32(n)) == (3 * n, 14 * n, n)
     assert dynacomp.stats()["frames_captured"] == 1 and not dynacomp.stats()["breaks"]
+
+
+SOURCE = """
+import math as m
+RATES = (1.0, 2.0)
+
+def scaled(x, by=2.0, *, plus=1.0):
+    return x * by * len(RATES) + plus
+
+def halved(x):
+    return x / m.sqrt(4.0)
+"""
+
+
+@pytest.fixture
+def library(monkeypatch):
+    """A module as one that lies where libraries are installed."""
+    file = os.path.join(sysconfig.get_paths()["purelib"], "settled_library.py")
+    made = types.ModuleType("settled_library")
+    made.__file__ = file
+    exec(compile(SOURCE, file, "exec"), vars(made))
+    monkeypatch.setitem(sys.modules, "settled_library", made)
+    return made
+
+
+def patches(library):
+    """What may be done to a module, and how it is undone."""
+    scaled, halved, m = library.scaled, library.halved, library.m
+    yield lambda: setattr(library, "scaled", halved), lambda: setattr(library, "scaled", scaled)
+    yield lambda: setattr(library, "len", lambda x: 7), lambda: delattr(library, "len")
+    yield lambda: setattr(library, "RATES", (1.0,)), lambda: setattr(library, "RATES", (1.0, 2.0))
+    by = scaled.__defaults__
+    yield lambda: setattr(scaled, "__defaults__", (5.0,)), lambda: setattr(scaled, "__defaults__", by)
+    yield (lambda: scaled.__kwdefaults__.__setitem__("plus", 9.0),
+           lambda: scaled.__kwdefaults__.__setitem__("plus", 1.0))
+    code = halved.__code__
+    yield (lambda: setattr(halved, "__code__", (lambda x: x * 3).__code__), lambda: setattr(halved, "__code__", code))
+    twice = types.SimpleNamespace(sqrt=lambda x: x)
+    yield lambda: setattr(library, "m", twice), lambda: setattr(library, "m", m)
+
+
+def test_what_a_library_holds_is_one_question_and_whoever_patches_it_is_heard(library):
+    def program(x):
+        return library.scaled(x) + library.halved(x)
+
+    compiled, x = dynacomp.jit(program), jnp.arange(3.0)
+    before = dynacomp.stats()["frames_captured"]
+    for _ in range(10):
+        assert (compiled(x) == program(x)).all()
+    assert dynacomp.stats()["frames_captured"] - before == 1
+    (region,) = dynacomp.explain(lambda x: library.scaled(x) + library.halved(x))(x).regions
+    assert sum("settled_library" in line for line in str(region.guards).splitlines()) <= 4
+    for change, undo in patches(library):
+        change()
+        for _ in range(2):
+            assert (compiled(x) == program(x)).all()
+        undo()
+        captured = dynacomp.stats()["frames_captured"]
+        assert (compiled(x) == program(x)).all()
+        assert dynacomp.stats()["frames_captured"] == captured
