@@ -67,7 +67,7 @@ def is_library_file(filename: str) -> bool:
     """True of files of the standard library and of dynacomp itself; of the libraries that promise purity, wherever they
     lie, but for their tests: captured code calls their functions whole, which must not be taken to pieces when Python
     calls them; and of installed packages that have nothing to do with JAX, whose frames compute nothing with arrays."""
-    if "site-packages" not in filename:
+    if not packages_above(filename):
         pure = [place for name in libraries.pure_names() for place in _places(name) if filename.startswith(place)]
         tests = any(libraries.holds_tests(_dotted(filename.removeprefix(place))) for place in pure)
         return filename.startswith((*_OWN, _STDLIB)) or bool(pure) and not tests
@@ -84,13 +84,29 @@ def _places(name: str) -> list[str]:
     return [file] if file and name in libraries.REGISTERED else []  # a script may be called like a known library
 
 
+def packages_above(filename: str) -> str:
+    """The folder of installed packages that a file lies in; "" where it lies in none. Installers leave a `.dist-info`
+    of each beside them, wherever they were told to put them (`pip install --target`, Debian's `dist-packages`)."""
+    before, site, _ = filename.rpartition("site-packages")
+    return before + site or next((folder for folder in sys.path if folder and filename.startswith(folder + os.sep)
+                                  and holds_packages(folder)), "")
+
+
+@functools.cache
+def holds_packages(folder: str) -> bool:
+    try:
+        return any(name.endswith(".dist-info") for name in os.listdir(folder))
+    except OSError:
+        return False
+
+
 def installed_module(filename: str) -> str:
     """The name of a module in an installed package, by its file.
 
         >>> installed_module("/usr/lib/python3.11/site-packages/flax/nnx/__init__.py")
         'flax.nnx'
     """
-    return _dotted(filename.rpartition("site-packages")[2])
+    return _dotted(filename.removeprefix(packages_above(filename)))
 
 
 def _dotted(path: str) -> str:

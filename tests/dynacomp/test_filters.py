@@ -72,3 +72,16 @@ def test_packages_without_jax_are_left_alone():
     assert is_library(import_path + "jax/_src/api.py") and is_library(import_path + "networkx/classes/graph.py")
     assert is_library(import_path + "optax/_src/base.py") and is_library(import_path + "flax/linen/module.py")
     assert is_library(import_path + "flax/nnx/module.py") and is_library(import_path + "keras/src/layers/layer.py")
+
+
+def test_packages_may_be_installed_anywhere(tmp_path, monkeypatch):
+    """A folder of the path with what installers leave is one of packages; a program's own is none."""
+    for name in ("libs/plotting-1.0.dist-info", "libs/plotting", "program"):
+        (tmp_path / name).mkdir(parents=True)
+    for folder in ("libs", "program"):
+        monkeypatch.syspath_prepend(str(tmp_path / folder))
+    filters.holds_packages.cache_clear()
+    is_library = filters.is_library_file
+    assert is_library(str(tmp_path / "libs/plotting/lines.py"))
+    assert not is_library(str(tmp_path / "program/plotting.py")) and not is_library(str(tmp_path / "other/train.py"))
+    assert filters.installed_module(str(tmp_path / "libs/plotting/lines.py")) == "plotting.lines"
