@@ -19,6 +19,7 @@ import dynacomp.kernels as kernels
 import dynacomp.lowering as lowering
 from dynacomp import capture, codegen, counters
 from dynacomp.capture import _native
+from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.bytecode.resume import is_resume
 from dynacomp.capture.symbolic import libraries
 
@@ -96,7 +97,7 @@ def packages_above(filename: str) -> str:
 def holds_packages(folder: str) -> bool:
     try:
         return any(name.endswith(".dist-info") for name in os.listdir(folder))
-    except OSError:
+    except ours(OSError):
         return False
 
 
