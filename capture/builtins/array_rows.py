@@ -86,6 +86,11 @@ def _arange(cap: Capture, start: Value, stop: Value = NONE, step: Value = NONE, 
     return library_call(cap, sized_calls.arange, [first, step, length, kind], name="arange")
 
 
+@row(sized_calls.JAX_CONST)
+def _constant(cap: Capture, example: Value, val: Value) -> Value:
+    return library_call(cap, sized_calls.constant if is_size(val) else sized_calls.JAX_CONST, [example, val])
+
+
 @row(jnp.diag_indices)
 def _diag_indices(cap: Capture, n: Value, ndim: Value = Const(2)) -> Value:
     sized = is_size(n) and bool(object_of(size_values.compare(cap, operator.gt, n, Const(0))))

@@ -377,9 +377,9 @@ def _by_rule(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value
         return call_row(cap, row, obj, *spelled(cap, obj, args, kwargs))
     inside = unpacked(cap, obj)
     if inside is not None:
-        return _run_library(cap, inside, args, kwargs)
+        return jitted.entered(cap, obj, lambda: _run_library(cap, inside, args, kwargs))
     if is_entered(cap, obj):
-        return enter(cap, obj, args, kwargs, _run_library)
+        return jitted.entered(cap, obj, lambda: enter(cap, obj, args, kwargs, _run_library))
     if type(obj) in BY_TYPE:
         return BY_TYPE[type(obj)](cap, fn, *args, **kwargs)  # type: ignore[no-any-return]
     if isinstance(obj, types.FunctionType) and obj.__code__ in OPENED:

@@ -82,8 +82,20 @@ def called(cap: Capture, obj: Any, inner: Value, args: list[Value], kwargs: dict
         cap.lessons.apart.add(key)
         raise Restart
     anew = isinstance(result, MutableV) and watch.is_older(result) or comes_back_otherwise(cap, result)
+    return _given(cap, obj, result, before, anew)
+
+
+def entered(cap: Capture, obj: Any, run: Callable[[], Value]) -> Value:
+    """What `run()` gives, which enters a function of a library, where that is one by `jax.jit`."""
+    before = len(_builder(cap).nodes)
+    result = run()
+    return _given(cap, obj, result, before) if type(obj) is JITTED else result
+
+
+def _given(cap: Capture, obj: Any, result: Value, before: int, anew: bool = False) -> Value:
+    """The result of a function as JAX gives it, `before` so many Nodes: see `all_arrays`."""
     made = set(_builder(cap).nodes[before:])
-    told: Any = obj._jit_info  # type: ignore[attr-defined]
+    told: Any = obj._jit_info
     if not anew and not _holds_others(result, Other(cap, made)) or told.inline and is_staged(cap):
         return OPERATIONS.all_arrays(cap, result, anew) if anew or _holds_others(result) else result
     return OPERATIONS.all_arrays(cap, result, anew, Other(cap, made))

@@ -424,7 +424,9 @@ def _traced(cap: Capture, fn: Any, run: Any, nodes: list[Node]) -> Any:
             raise Failed(error) from None
         raise _needs_values(cap, fn, error) from None
     except ours(Exception) as error:
-        _fix_numbers(cap, fn, step, nodes)
+        wants_size = isinstance(error, jax.errors.InconclusiveDimensionOperation)
+        if not wants_size or not any(sizes_in(*(n.aval for n in nodes))):
+            _fix_numbers(cap, fn, step, nodes)
         _show_arrays(cap, nodes)
         raise Failed(error) from None
     finally:

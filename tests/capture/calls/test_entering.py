@@ -66,3 +66,25 @@ def test_an_exception_of_one_is_the_programs():
                 compiled(a)
         else:
             assert compiled(a) == jnp.split(a, 3)[0].sum() + a.sum()
+
+
+WITH_NUMBERS = {
+    "interp": lambda x, k: jnp.interp(k * 0.5, x, x * 2),
+    "vander": lambda x, k: jnp.vander(x, k),
+    "diff": lambda x, k: jnp.diff(x, n=k % 2),
+}
+
+
+@pytest.mark.parametrize("name", WITH_NUMBERS)
+def test_a_number_is_no_constant_where_a_size_is_in_the_way(name):
+    """And what comes back from a function that JAX compiles is a new array, though it is entered."""
+    dynacomp.reset()
+    program = WITH_NUMBERS[name]
+    compiled = dynacomp.jit(program, backend="eager")
+    for n, k in zip((5, 4, 7, 6, 9, 3, 8, 5, 10, 4), (2, 3, 4, 5, 7, 6, 2, 4, 9, 3)):
+        x = jnp.arange(n * 1.0)
+        got = compiled(x, k)
+        np.testing.assert_allclose(got, program(x, k), rtol=1e-5)
+        assert got is not x
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] <= 3 and not stats["breaks"] and not stats["frames_eager"]
