@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import operator
 import re
+import sys
 import types
 from typing import Any, cast
 
@@ -91,7 +92,7 @@ OPENED: dict[types.CodeType, Any] = {}
 # What puts a library's rows into these tables, by the module of its C functions: once the program calls one.
 FIRST_CALLED: dict[str, Any] = {}
 # Real functions that may be computed during capture when all arguments are constants.
-FOLDABLE = {chr, ord, hex, oct, bin, ascii}
+FOLDABLE = {chr, ord, hex, oct, bin, ascii, sys.intern}
 IN_PLACE = {"setitem", "delitem", "iconcat", *(n for n in dir(operator) if n[0] == "i" and n[1:] in dir(operator))}
 FOLDABLE_MODULES = {"math", "_operator", "cmath", "re", "_sre", "string", "fractions", "itertools", "numbers",
                     "_struct", "unicodedata", "textwrap"}

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynacomp.capture._native import CompiledFunction
+from dynacomp.capture.base.errors import Break
 from dynacomp.capture.graph.avals import as_struct, is_aval
 from dynacomp.capture.graph.graph import GET_ATTR, PLACEHOLDER, Builder, Node, nodes_in
 from dynacomp.capture.graph.interpreter import materialise
@@ -50,7 +51,9 @@ NOTHING = Donation((), ())
 def donation(cap: Capture, obj: Any) -> Donation:
     """What a call of `obj` at hand donates."""
     if type(obj) is JITTED and not is_compiled(cap):
-        info: Any = obj._jit_info  # type: ignore[attr-defined]
+        info: Any = getattr(obj, "_jit_info", None)
+        if info is None:
+            raise Break("call", "a copy of a function by jax.jit, which does not say what it donates")
         return Donation(info.donate_argnums, info.donate_argnames, reads=not info.keep_unused)
     if isinstance(obj, CompiledFunction) and type(obj) is not CompiledFunction and not (
             cap.under_trace or cap.effects.jitted):

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,7 +36,7 @@ LARGE: Bounds = (-1e300, 1e300)
 INT64: Bounds = (-(1 << 62), 1 << 62)
 NATURAL: Bounds = (0, 1 << 62)
 CHANGING = (ScalarV, SizeV)
-OF_TEXTS = (str, repr, ascii, format)  # which take strings too
+OF_TEXTS = (str, repr, ascii, format, sys.intern)  # which take strings too, the last one nothing else
 MOST_ITEMS, MOST_SORTED = 64, 16  # of which `max` takes one in each call; which `sorted` puts in order for each
 LONGEST = 1 << 16  # characters of a text that is repeated
 
@@ -53,7 +54,7 @@ _MATH: dict[Any, tuple[Bounds, ...]] = {
 }
 _BUILTINS: dict[Any, tuple[Bounds, ...]] = {
     float: (LARGE,), int: ((-1e15, 1e15),), complex: (LARGE, LARGE), round: (LARGE, (-300, 300)), str: (ANY,),
-    repr: (ANY,), ascii: (ANY,), format: (ANY, ANY), hex: (INT64,), oct: (INT64,), bin: (INT64,),
+    repr: (ANY,), ascii: (ANY,), format: (ANY, ANY), sys.intern: (ANY,), hex: (INT64,), oct: (INT64,), bin: (INT64,),
 }
 _UFUNCS = (
     "absolute", "add", "arctan", "arctan2", "cbrt", "ceil", "copysign", "cos", "degrees", "divide", "equal", "exp",
@@ -95,6 +96,8 @@ def call(cap: Capture, fn: Any, args: Sequence[Value], kwargs: Any = ()) -> Valu
     if bounds is None or len(args) > len(bounds) or not all(map(_is_plain, args)):
         return None
     if fn not in OF_TEXTS and any(type(now(a)) in TEXTS for a in args) or fn is int and is_size(args[0]):
+        return None
+    if fn is sys.intern and type(now(args[0])) is not str:
         return None
     return _hosted(cap, fn, args, bounds)
 

@@ -333,6 +333,8 @@ def _signature(p: Prints, found: inspect.Signature) -> str:
 
 def _jitted(p: Prints, fn: Any) -> str:
     """What `jax.jit` has made of a function, with its options."""
+    if not hasattr(fn, "_jit_info"):
+        raise Unportable("a copy of a function by jax.jit")
     return digest("jitted", *p.all(fn.__wrapped__, *fn._jit_info))
 
 

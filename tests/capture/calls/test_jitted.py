@@ -1,5 +1,6 @@
 """Calls of functions that `jax.jit` has made: entered, with what shows of the jit kept."""
 
+import copy
 import dataclasses
 
 import jax
@@ -179,3 +180,13 @@ def test_arrays_that_it_gives_are_new_ones(name, backend):
         assert repr(got) == repr(want) and identities(got, x, OUTER) == identities(want, x, OUTER)
     stats = dynacomp.stats()
     assert not stats["breaks"] and not stats["frames_eager"] and stats["frames_captured"] <= 2
+
+
+def test_a_copy_of_a_jitted_function_is_called_by_python():
+    """It says nothing of itself, not even what it donates: that was a defect."""
+    made = copy.deepcopy({"sin": jnp.sin})
+    compiled = dynacomp.jit(lambda x: made["sin"](x * 2) + 1, backend="eager")
+    dynacomp.reset()
+    for n in range(1, 4):
+        assert jnp.allclose(compiled(jnp.ones(3) * n), jnp.sin(jnp.ones(3) * n * 2) + 1)
+    assert dynacomp.stats()["breaks"] == {"call": 1} and not dynacomp.stats()["frames_eager"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -204,3 +205,16 @@ def test_sorted_numbers_and_texts():
     calls = [(jnp.ones(12), n, a, b) for n, a, b in (
         (4, 0.0, 3.0), (5, 3.0, -0.0), (6, -0.0, 0.0), (1, 0.0, -0.0), (3, 5.0, 2.0), (2, math.inf, 1.0))]
     compiled_like_plain(program, calls, 3)
+
+
+def test_texts_are_interned_in_each_call():
+    def program(x, text):
+        made = sys.intern(text + "!")
+        return {made: x * 2}, sys.intern("known")
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for text in "abcde":
+        found, known = compiled(jnp.ones(2), text)
+        assert next(iter(found)) is sys.intern(text + "!") and known is sys.intern("known")
+    assert dynacomp.stats()["frames_captured"] == 2 and not dynacomp.stats()["breaks"]
