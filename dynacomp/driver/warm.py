@@ -113,6 +113,8 @@ def keep(root: Root, parts: Parts, made: Compiled | None, options: Options) -> N
             _publish(key, content, options)
     except Unportable as why:
         counters.count("frames_unkept", str(why))
+    except RecursionError:  # a linked list, a graph of nodes
+        counters.count("frames_unkept", "what it holds is nested too deeply")
     except ours(Exception) as error:
         defect(root.code, "what was captured is not kept for other processes", error)
 
@@ -210,6 +212,8 @@ def recalled(fn: Any, code: CodeType, args: tuple[Any, ...], options: Options,
             return None
         try:
             entry = _entry(data, fn, code, args, options, fits)
+        except RecursionError:  # there is less of the stack left than where it was kept
+            return None
         except ours(Exception) as error:
             defect(code, "what another process has kept is captured again", error)
             return None

@@ -938,3 +938,20 @@ def test_where_our_own_files_cannot_be_read_nothing_is_recalled(monkeypatch):
         patch.setattr(type(warm.OURS), "stat", fails)
         assert warm.key_of(of_library.__code__, resolve()) is None
     assert warm.key_of(of_library.__code__, resolve()) is not None
+
+
+class Linked:
+    def __init__(self, value, rest):
+        self.value, self.rest = value, rest
+
+
+LINKS = functools.reduce(lambda rest, value: Linked(value, rest), range(3000), None)
+
+
+def of_links(x, links=LINKS):
+    return x * links.value
+
+
+def test_what_is_nested_too_deeply_is_not_kept():
+    np.testing.assert_array_equal(dynacomp.jit(lambda x: of_links(x))(X), X * 2999)
+    assert dynacomp.stats()["frames_unkept"] == {"what it holds is nested too deeply": 1}
