@@ -4,6 +4,7 @@
                       object keeps
     body_variants     Ways: a body that JAX calls more than once, with arguments of different kinds
     trees             Trees put together of a structure and Values, as `jax.tree.unflatten` does
+    lossy_trees       Objects that are more than their trees
     treedef_contents  What the structure of a tree says beside its leaves: keys, classes, and what classes keep out
                       of sight
     subgraphs         Bodies: user functions that a JAX transformation calls, captured as subgraphs

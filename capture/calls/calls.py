@@ -34,6 +34,7 @@ from dynacomp.capture.symbolic.generators import new_generator
 from dynacomp.capture.symbolic.libraries import (
     CONTEXTS,
     changes_object,
+    is_host,
     is_installed,
     is_library,
     is_pure_module,
@@ -227,11 +228,22 @@ def _function_get(cap: Capture, fn: Value, obj: Value, cls: Value = Const(None))
     return fn if stands_for(obj, None) else MethodV(fn, obj)
 
 
+DESCRIPTORS = (types.FunctionType, types.WrapperDescriptorType, types.MethodDescriptorType)
 FUNCTION_METHODS: dict[str, Any] = {
     "__get__": _function_get, "__call__": lambda cap, fn, *args, **kwargs: call(cap, fn, list(args), kwargs)}
 BUILTIN_METHODS.update({(FunctionV, name): row for name, row in FUNCTION_METHODS.items()})
 BUILTIN_METHODS.update({(LibraryV, name): row for name, row in RULE_METHODS.items()})
 
+
+def _bound_by_hand(cap: Capture, fn: Const, *args: Value, **kwargs: Value) -> Value:
+    """`object.__setattr__.__get__(obj)`: so classes by attrs set their attributes."""
+    found = fn.value.__self__
+    if isinstance(found, DESCRIPTORS) and fn.value.__name__ in FUNCTION_METHODS:
+        return call(cap, BuiltinMethodV(Const(found), fn.value.__name__), list(args), kwargs)
+    return _c_function(cap, fn.value, list(args), kwargs)
+
+
+BY_TYPE[types.MethodWrapperType] = _bound_by_hand
 
 # Modules whose objects never change, and whose methods only compute.
 VALUE_MODULES = ("re", "numpy", "jax.numpy", "ml_dtypes", "datetime", "fractions", "uuid", "ipaddress")
@@ -256,7 +268,7 @@ def _fold_method(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     obj = fn.obj.value
     if intercepts(type(obj)) and not is_pure_module(module_name(type(obj))):
         raise Break("call", f"{fn.name!r} of a {type(obj).__qualname__}")
-    if isinstance(obj, types.FunctionType) and fn.name in FUNCTION_METHODS:
+    if isinstance(obj, DESCRIPTORS) and fn.name in FUNCTION_METHODS:
         return FUNCTION_METHODS[fn.name](cap, fn.obj, *args, **kwargs)
     row = CONST_METHODS.get((type(obj), fn.name))
     if row is not None:
@@ -444,12 +456,18 @@ def call_row(cap: Capture, row: Any, obj: Any, args: list[Value], kwargs: dict[s
     return row(cap, *args, **kwargs)
 
 
+def _suspends(fn: types.FunctionType) -> bool:
+    """Whether a call of a library built on JAX gives a generator: its state is no result of a pure call. Those of hosts
+    are contexts, which the graph breaks at."""
+    return bool(fn.__code__.co_flags & SUSPENDS) and str(module_of(fn)).partition(".")[0] != "jax" and not is_host(fn)
+
+
 def _real_function(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value]) -> Value:
     own = own_class(args[0]) if args else None
     ours = own is not None and is_made(cap, own)
     if is_library(fn.value) and fn.value.__name__ in CONTEXTS and not ours:
         raise Break("with", fn.value.__qualname__)
-    if is_library(fn.value) and not ours and (own is None or not changes_object(fn.value)):
+    if is_library(fn.value) and not ours and not _suspends(fn.value) and (own is None or not changes_object(fn.value)):
         opened = open_callable(cap, fn)
         if opened is not None:
             return call(cap, opened, args, kwargs)

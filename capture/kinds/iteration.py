@@ -111,7 +111,7 @@ def _const_iter(cap: Capture, value: Const) -> Value:
     inside = opened(cap, value)
     if is_object(inside):
         return get_iter(cap, inside)
-    if type(obj) is tuple:
+    if isinstance(obj, tuple) and type(obj).__iter__ is tuple.__iter__:
         return SeqIterV(TupleV([from_python(cap, x) for x in obj]))
     if isinstance(obj, range):
         return CountIterV(Const(obj.start), Const(obj.stop), Const(obj.step))

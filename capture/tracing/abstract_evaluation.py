@@ -28,6 +28,7 @@ from dynacomp.capture.base.errors import Break, GiveUp, NeverCalled, Raised, Res
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.of_class import of_class
+from dynacomp.capture.bodies.lossy_trees import has_lost, put_together
 from dynacomp.capture.bodies.placement import is_staged, puts_elsewhere
 from dynacomp.capture.bodies.subgraphs import passed_object, seen_inside
 from dynacomp.capture.graph.avals import ARRAY_TYPE, Aval, as_struct, is_aval
@@ -37,7 +38,7 @@ from dynacomp.capture.graph.graph_sizes import sizes_in
 from dynacomp.capture.graph.sizes import Size, canonical
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.narrowing import hold_narrowed
-from dynacomp.capture.symbolic.libraries import is_library, label
+from dynacomp.capture.symbolic.libraries import is_host, is_library, label
 from dynacomp.capture.symbolic.machine import Capture, StopAtBreak
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.tracing import alike_calls
@@ -74,7 +75,15 @@ from dynacomp.capture.tracing.lowered_args import (
     sizes_as_numbers,
     standins_in,
 )
-from dynacomp.capture.tracing.passthrough import depends, handed, handed_back, one_level, with_arrays, with_numbers
+from dynacomp.capture.tracing.passthrough import (
+    called_by,
+    depends,
+    handed,
+    handed_back,
+    one_level,
+    with_arrays,
+    with_numbers,
+)
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.computed import NeedsConcrete
 from dynacomp.capture.values.constant import Const
@@ -202,6 +211,15 @@ def _enter_makers(cap: Capture, lowered: Any) -> None:
             enter_class(cap, made.make)
 
 
+def _enter_maker(cap: Capture, fn: Any, lowered: tuple) -> None:
+    """Restart where the next attempt is to enter what has made an object that is more than its tree, else a Break."""
+    called = called_by(fn, lowered)
+    if not is_host(called):
+        enter_class(cap, called)
+        enter_others(cap, called)
+        raise Break("opaque", f"{label(called)} gives an object that is more than its tree")
+
+
 def _needs_values(cap: Capture, fn: Any, error: Exception) -> Break:
     enter_others(cap, fn)
     return Break("concrete", f"{label(fn)} needs concrete values ({type(error).__name__})")
@@ -219,6 +237,7 @@ class Trace:
     origins: list[Any] = field(default_factory=list)  # the Nodes that leaves are as they came in; None for others
     counted: list[Any] = field(default_factory=list)  # which numbers of Python's leaves are; None for others
     handed: Any = None
+    loses: bool = False  # what it has made is more than its tree says
     passes: bool = False  # whether an object stands among the arguments that a transformation has passed
 
 
@@ -232,6 +251,8 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: 
     cap.libraries.placed = cap.libraries.placed or elsewhere
     calls, donates = calls_back(seen.jaxpr.jaxpr), refuse_inside(cap, seen.jaxpr.jaxpr)
     _refuse_trace(fn, (args, kwargs), seen, calls)
+    if seen.loses:
+        _enter_maker(cap, fn, (args, kwargs))
     avals, deep = iter(seen.jaxpr.out_avals), iter(depends(seen.jaxpr.jaxpr))
     reached = [_is_array(x) and next(deep) for x in seen.leaves]
     leaves = [_result_leaf(next(avals)) if _is_array(x) else x for x in seen.leaves]
@@ -280,6 +301,7 @@ def _on_nodes(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> Tra
         seen.made = _on_objects(cap, fn, (args, kwargs), given)
         seen.handed = handed(cap, cap.libraries.arguments[-1], given)
         seen.leaves, seen.tree = jax.tree.flatten(seen.made)
+        seen.loses = has_lost(seen.made, put_together(seen.tree, seen.leaves))
         _refuse_results(fn, seen.made, seen.leaves)
         seen.origins = [cap.libraries.stands.get(id(x), (x, None))[1] for x in seen.leaves]
         seen.counted = [cap.libraries.counted.get(id(x), (x, None))[1] for x in seen.leaves]

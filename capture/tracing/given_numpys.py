@@ -5,8 +5,8 @@
 
 While a call is traced they are JAX's arrays, which JAX's own functions make of them at once. Other libraries are asked
 once more, with the arrays themselves. What comes out as it went in is that NumPy array. Where anything else differs
-from what the tracers gave (NumPy has computed it, it has another dtype) the library's function is entered, and where
-that cannot be, Python calls it.
+from what the tracers gave (NumPy has computed it, it has another dtype) the library's function or class is entered, and
+where that cannot be, Python calls it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dynacomp.capture.bodies.subgraphs import Standin, is_array
 from dynacomp.capture.graph.avals import Aval, aval_of, is_aval
 from dynacomp.capture.symbolic.libraries import is_host, label, looks_inside
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.tracing.failures import enter_others
+from dynacomp.capture.tracing.failures import enter_class, enter_others
 from dynacomp.capture.tracing.lowered_args import leaf_nodes, library_args, parts, run_now, standins_in
 from dynacomp.capture.tracing.passthrough import Passed, called_by, is_of_jax, once_more
 
@@ -44,6 +44,8 @@ def with_numpys(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[A
     known = {id(shown[n]): value for n, (value, _) in given.items()}
     if not found or found[1] != tree or any(
             id(x) not in known and _is_other(leaf, x) for leaf, x in zip(leaves, found[0])):
+        for made in (called, *(arg.make for arg in library_args(lowered) if not is_of_jax(arg.make))):
+            enter_class(cap, made)
         enter_others(cap, called)
         raise Break("leaves", f"{label(called)} deals with a NumPy array")
     return [Passed(leaf.shape, leaf.dtype, leaf.weak_type, known[id(x)]) if id(x) in known else leaf

@@ -24,6 +24,7 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.base.remembered import remembered
+from dynacomp.capture.bodies.lossy_trees import has_lost, put_together
 from dynacomp.capture.bodies.subgraphs import Standin, localise, place_of
 from dynacomp.capture.bodies.treedef_contents import in_structure, taken_apart
 from dynacomp.capture.graph.avals import as_struct, aval_of, weak
@@ -226,7 +227,8 @@ def _object(cap: Capture, value: ObjectV) -> Any:
     if value.payload is not None and jax.tree_util.all_leaves([built]):
         return _with_payload(cap, value)
     leaves, treedef = taken_apart(jax.tree.flatten, built)
-    if in_structure(treedef, (ArrayV, NumberV, Const, PartialV)) and payload_base(value.cls) is None:
+    if payload_base(value.cls) is None and (in_structure(treedef, (ArrayV, NumberV, Const, PartialV)) or has_lost(
+            built, put_together(treedef, leaves))):
         return _by_attributes(cap, value)
     fixed_fields(cap, memo, leaves)
     if len(leaves) == 1 and leaves[0] is built:

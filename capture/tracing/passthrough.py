@@ -32,7 +32,7 @@ from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.bodies.subgraphs import Standin, is_array, localise
 from dynacomp.capture.graph.avals import Aval, as_struct, aval_of, is_aval
 from dynacomp.capture.graph.graph import Node, Tree
-from dynacomp.capture.symbolic.libraries import is_library, module_of
+from dynacomp.capture.symbolic.libraries import is_library, looks_inside, module_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.tracing.failures import enter_class, enter_others
 from dynacomp.capture.tracing.lowered_args import OBJECT_CALLS, LibraryArg, leaf_nodes, rebuild, standins_in
@@ -71,7 +71,9 @@ def with_numbers(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[
         is_number = _returned(cap, fn, lowered, tree, leaves, read)
     else:
         return leaves
-    told = [number and _may_be_number(leaf, deep) for leaf, number, deep in zip(leaves, is_number, reached)]
+    moves = looks_inside(called)  # NumPy's numbers, too, which have no weak type
+    told = [number and (_may_be_number(leaf, deep) or moves and origin in read)
+            for leaf, origin, number, deep in zip(leaves, origins, is_number, reached)]
     return [_number(cap, called, leaf, read.get(origin) if origin else None, read) if number else leaf
             for leaf, origin, number in zip(leaves, origins, told)]
 

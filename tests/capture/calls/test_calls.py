@@ -133,3 +133,24 @@ def test_functions_made_anew_in_each_call_are_one_entry():
     for _ in range(5):
         assert compiled(X, 3).tolist() == program(X, 3).tolist()
     assert dynacomp.stats()["frames_captured"] == 1 and not dynacomp.stats()["breaks"]
+
+
+class SetByHand:
+    """As attrs writes `__init__` of its classes."""
+
+    def __init__(self, x, n=3, get=object.__setattr__.__get__):
+        put = get(self)
+        put("x", x)
+        put("n", n)
+
+    def __setattr__(self, name, value):
+        raise AttributeError(name)
+
+
+def test_descriptors_bound_by_hand():
+    def program(x):
+        made, log = SetByHand(x * 2), [1]
+        list.append.__get__(log)(x)
+        Scaled.method.__get__(made, SetByHand)
+        return made.x, made.n, log, list(vars(made))
+    check_one_graph(program, (X,), (X + 1,))

@@ -76,6 +76,22 @@ def test_sizes_change():
     check(lambda x: (eqx.partition([x, 1], eqx.is_array), jnp.sum(x)), rows)
 
 
+def test_numbers_of_numpy():
+    check(lambda n: (eqx.tree_at(lambda q: q[0], [jnp.ones(2), 3], n), jnp.abs(n)), lambda k: np.float64(k + 0.5),
+          captures=4)
+
+
+class Scaling:
+    def __init__(self, scale):
+        self.inverse = 1 / scale
+
+
+def test_objects_that_keep_what_numpy_computes(monkeypatch, is_captured):
+    monkeypatch.setattr(Scaling, "__module__", "scaling")
+    dynacomp.register_library("scaling", pure=True)
+    check(lambda t: (Scaling(t["a"]).inverse, jnp.abs(t["a"])), trees)
+
+
 def test_functions_made_anew_end_in_few_attempts():
     def step(t):
         return optax.sgd(0.5).update(t, optax.sgd(0.5).init(t)), jnp.abs(t["a"])
