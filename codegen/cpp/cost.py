@@ -46,12 +46,12 @@ def _own(stmt: Stmt) -> float:
 
 def is_small(kernel: Kernel) -> bool:
     """Is all of a kernel little work, of known size?"""
-    return _total(kernel.body) <= SMALL
+    return cycles(kernel.body) <= SMALL
 
 
-def _total(body: Sequence[Stmt]) -> float:
+def cycles(body: Sequence[Stmt]) -> float:
     """Cycles of `body`, every iteration counted; infinite where some extent is unknown."""
-    return sum(s.times * (_total(s.inside) + _own(s)) for s in body)
+    return sum(s.times * (cycles(s.inside) + _own(s)) for s in body)
 
 
 def iterations(loop: Loop) -> float:

@@ -20,7 +20,7 @@ from functools import partial, reduce
 
 from dynacomp.codegen.cpp import types
 from dynacomp.codegen.cpp.columns import columns, wants_columns
-from dynacomp.codegen.cpp.cost import cost, grain, iterations, stores_in, work_of
+from dynacomp.codegen.cpp.cost import cost, cycles, grain, iterations, stores_in, work_of
 from dynacomp.codegen.cpp.expr import Scope, depends, emit
 from dynacomp.codegen.cpp.folds import (
     BLOCK,
@@ -50,7 +50,8 @@ from dynacomp.lowering.kernel_ir.scalars import DEAR
 
 SPAN = 64    # columns of a scatter's rows that a thread takes at once
 SHORT = 16   # iterations of a small kernel's loop that are no work for lanes ...
-FEWEST = 4   # ... unless each of them costs a function like exp
+FEWEST = 4   # ... unless each of them costs a function like exp ...
+MUCH = 80    # ... or so many cycles in loops of its own
 UNROLLED = 256  # iterations of a small kernel's loops that are written out, so that arrays become registers
 JAM = 4      # registers of columns that a fold down columns runs in step
 UNCUT = 256  # lanes of a loop that threads do not cut
@@ -110,7 +111,8 @@ def _loop(loop: Loop, scope: Scope, unit: Unit) -> Lines:
 
 def _pays(loop: Loop) -> bool:
     """Do lanes pay in a small kernel? They keep arrays in memory."""
-    return loop.extent >= SHORT or loop.extent >= FEWEST and cost(loop.body, loop.accs) >= DEAR
+    dear = cost(loop.body, loop.accs) >= DEAR or cycles(loop.body) >= MUCH
+    return loop.extent >= SHORT or loop.extent >= FEWEST and dear
 
 
 # ---- plain loops ------------------------------------------------------------------------------

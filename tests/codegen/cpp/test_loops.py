@@ -2,6 +2,7 @@
 
 import shutil
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -73,3 +74,21 @@ def test_folds_of_what_is_the_same_in_all_lanes_compile_without_warnings(tmp_pat
     compiled = dynacomp.jit(sums, options={"cxx": "g++ -Werror", "cache_dir": tmp_path, "recall": False})
     np.testing.assert_allclose(compiled(jnp.arange(8.0)), 32 * np.arange(8.0), rtol=1e-6)
     assert not any(n.id == "fallback" or "g++" in n.reason for n in notices.told())
+
+
+@pytest.mark.parametrize(("states", "lanes"), [(3, False), (5, False), (12, True)])
+def test_a_small_step_of_many_operations_runs_in_lanes(states, lanes):
+    """The best way to each state: a hidden Markov model's decoder, whose kernel lies inside a loop."""
+    def best(seen, way):
+        def step(score, row):
+            through = score[:, None] + way
+            return through.max(0) + row, through.argmax(0)
+
+        return jax.lax.scan(step, seen[0], seen[1:])
+
+    rng = np.random.default_rng(states)
+    seen, way = (jnp.asarray(rng.standard_normal(n), jnp.float32) for n in ((20, states), (states, states)))
+    kernel = source(best, seen, way).split("wins_argmax")[0]
+    assert ("vector_loop" in kernel.split("kernel1_")[-1]) is lanes
+    for got, want in zip(jax.tree.leaves(dynacomp.jit(best)(seen, way)), jax.tree.leaves(best(seen, way))):
+        np.testing.assert_allclose(got, want, rtol=1e-6)
