@@ -96,7 +96,7 @@ def _given(cap: Capture, obj: Any, result: Value, before: int, anew: bool = Fals
     """The result of a function as JAX gives it, `before` so many Nodes: see `all_arrays`."""
     made = set(_builder(cap).nodes[before:])
     told: Any = obj._jit_info
-    if not anew and not _holds_others(result, Other(cap, made)) or told.inline and is_staged(cap):
+    if not anew and not _holds_others(result, Other(cap, made)) or told.inline is True and is_staged(cap):
         return OPERATIONS.all_arrays(cap, result, anew) if anew or _holds_others(result) else result
     return OPERATIONS.all_arrays(cap, result, anew, Other(cap, made))
 
