@@ -505,65 +505,6 @@ static int eval_type_unchanged(Step *s, Run *run, const Call *call)
     return 1;
 }
 
-/* "plain_function": a function with this code, and without defaults. */
-static int eval_plain_function(Step *s, Run *run, const Call *call)
-{
-    DC_UNUSED(call);
-    PyFunctionObject *fn = (PyFunctionObject *)run->regs[s->src];
-    return Py_IS_TYPE((PyObject *)fn, &PyFunction_Type) && dc_held_is(s->refs[1], s->flag, fn->func_code) &&
-           fn->func_defaults == NULL && fn->func_kwdefaults == NULL;
-}
-
-/* "functions_unchanged": functions of libraries, which live as long as the process, have the code and the defaults that
- * they had. refs[0]: the functions; ext: what they had, borrowed from refs[1]. */
-typedef struct {
-    PyObject *code, *defaults, *kwdefaults;
-} FunctionParts;
-
-static FunctionParts parts_of_function(PyObject *fn)
-{
-    PyFunctionObject *f = (PyFunctionObject *)fn;
-    return (FunctionParts){f->func_code, f->func_defaults, f->func_kwdefaults};
-}
-
-static int finish_functions(Step *s, Builder *b)
-{
-    DC_UNUSED(b);
-    Py_XSETREF(s->refs[0], PySequence_Tuple(s->refs[0]));
-    Py_ssize_t n = s->refs[0] ? PyTuple_GET_SIZE(s->refs[0]) : 0;
-    PyObject *kept = s->refs[0] ? s->refs[1] = PyTuple_New(3 * n) : NULL;
-    FunctionParts *parts = kept ? s->ext = PyMem_Calloc((size_t)n + 1, sizeof *parts) : NULL;
-    if (parts == NULL) {
-        return kept ? (PyErr_NoMemory(), -1) : -1;
-    }
-    for (Py_ssize_t i = 0; i < n; i++) {
-        PyObject *fn = PyTuple_GET_ITEM(s->refs[0], i);
-        if (!PyFunction_Check(fn)) {
-            PyErr_Format(PyExc_TypeError, "functions_unchanged: expected functions, got %R", fn);
-            return -1;
-        }
-        parts[i] = parts_of_function(fn);
-        PyTuple_SET_ITEM(kept, 3 * i, Py_NewRef(parts[i].code));
-        PyTuple_SET_ITEM(kept, 3 * i + 1, Py_NewRef(parts[i].defaults ? parts[i].defaults : Py_None));
-        PyTuple_SET_ITEM(kept, 3 * i + 2, Py_NewRef(parts[i].kwdefaults ? parts[i].kwdefaults : Py_None));
-    }
-    return 0;
-}
-
-static int eval_functions(Step *s, Run *run, const Call *call)
-{
-    DC_UNUSED(run);
-    DC_UNUSED(call);
-    const FunctionParts *parts = s->ext;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(s->refs[0]); i++) {
-        FunctionParts now = parts_of_function(PyTuple_GET_ITEM(s->refs[0], i));
-        if (now.code != parts[i].code || now.defaults != parts[i].defaults || now.kwdefaults != parts[i].kwdefaults) {
-            return 0;
-        }
-    }
-    return 1;
-}
-
 static int eval_names_unchanged(Step *s, Run *run, const Call *call)
 {
     DC_UNUSED(call);
@@ -602,8 +543,6 @@ const StepKind dc_check_kinds[] = {
     {"missing_global", "u", eval_missing_global, NULL},
     {"type_unchanged", "soo", eval_type_unchanged, finish_unchanged},
     {"names_unchanged", "soo", eval_names_unchanged, finish_unchanged},
-    {"plain_function", "so", eval_plain_function, finish_held},
-    {"functions_unchanged", "o", eval_functions, finish_functions},
     {"jax_config", "o", dc_jax_config_eval, dc_jax_config_finish},
     {NULL, NULL, NULL, NULL},
 };

@@ -81,6 +81,7 @@ extern const StepKind dc_check_kinds[];  /* guard_checks.c */
 extern const StepKind dc_array_kinds[];  /* guard_arrays.c */
 extern const StepKind dc_size_kinds[];   /* guard_sizes.c */
 extern const StepKind dc_number_kinds[]; /* guard_numbers.c */
+extern const StepKind dc_function_kinds[]; /* guard_functions.c */
 extern const StepKind dc_registry_kinds[]; /* guard_registry.c */
 extern const StepKind dc_suspended_kinds[]; /* suspended.c */
 extern const StepKind dc_iterator_kinds[]; /* iterators.c */

@@ -221,12 +221,19 @@ def is_installed(table: dict[str, Any]) -> bool:
 
 
 def is_settled(table: dict[str, Any], obj: Any) -> bool:
-    """Whether what a namespace holds is a function, a class or a module of a library: it stands there for good, unless
-    somebody patches it."""
-    return (type(obj) in SETTLED or issubclass(type(obj), type)) and is_installed(table)
-
-
-SETTLED = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType)
+    """Whether what a library's module holds is a function, a class or a module of a library: it stands there for good,
+    unless somebody patches it. What a program has put there may be gone by the next call."""
+    if not is_installed(table):
+        return False
+    if type(obj) is types.FunctionType:
+        return is_installed(obj.__globals__)
+    if type(obj) is types.BuiltinFunctionType:  # others are methods of some object: `log.append`
+        return obj.__self__ is None or type(obj.__self__) is types.ModuleType
+    name = own_dict(obj).get("__name__") if type(obj) is types.ModuleType else (
+        module_name(obj) if issubclass(type(obj), type) else None)
+    home = sys.modules.get(name) if type(name) is str else None
+    return home is not None and (name in sys.builtin_module_names or is_installed(own_dict(home))) and (
+        issubclass(type(obj), type) or home is obj)
 
 
 def label(fn: Any) -> str:

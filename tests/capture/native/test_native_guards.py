@@ -349,7 +349,7 @@ def test_functions_that_have_what_they_had():
 
     guards = native.GuardProgram([("functions_unchanged", (one, two))])
     code, defaults, named = one.__code__, one.__defaults__, one.__kwdefaults__
-    for name, now, then in (("__code__", two.__code__, code), ("__defaults__", (2,), defaults),
+    for name, now, then in (("__code__", (lambda: 1).__code__, code), ("__defaults__", (2,), defaults),
                             ("__kwdefaults__", None, named)):
         setattr(one, name, now)
         assert guards.check(check, ()) == 0
@@ -357,6 +357,12 @@ def test_functions_that_have_what_they_had():
         assert guards.check(check, ()) == -1
     two.__defaults__ = ()
     assert guards.check(check, ()) == 0
+    two.__defaults__ = None
+    assert guards.check(check, ()) == -1
+    alive = weakref.ref(two)
+    del two
+    gc.collect()
+    assert alive() is None and not guards.valid and guards.check(check, ()) == 0
 
 
 @pytest.mark.parametrize("seed", range(8))

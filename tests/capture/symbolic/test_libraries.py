@@ -1,7 +1,12 @@
 """What is known of a library, and what users add: one made up, called whole, entered, or stopped at."""
 
 import importlib
+import math
+import os
 import sys
+import textwrap
+import types
+import warnings
 
 import jax.numpy as jnp
 import pytest
@@ -186,3 +191,21 @@ def test_tests_in_the_folders_of_a_library_are_a_program_that_calls_it(made_up):
     assert filters.is_library_file(f"{folder}/layers.py") and filters.is_library_file(f"{folder}/test_util.py")
     assert not filters.is_library_file(f"{folder}/layers_test.py")
     assert not filters.is_library_file(f"{folder}/tests/helpers.py")
+
+
+def test_what_a_program_puts_into_a_librarys_module_is_not_there_for_good(monkeypatch):
+    """`warnings.catch_warnings(record=True)` leaves a list's `append` there, each time another one."""
+    table = vars(warnings)
+    settled = (warnings.warn, warnings.catch_warnings, sys, os.path, textwrap.wrap, len, dict, math.sqrt)
+    for obj in settled:
+        assert libraries.is_settled(table, obj)
+    for obj in ([].append, lambda: 0, types.ModuleType("warnings"), type("Made", (), {}), 3, (1, 2), [], Row,
+                sys.modules[__name__]):
+        assert not libraries.is_settled(table, obj)
+    assert not libraries.is_settled(globals(), warnings.warn)
+    monkeypatch.delitem(sys.modules, "warnings")
+    assert not libraries.is_settled(table, table["warn"])
+
+
+class Row:
+    pass
