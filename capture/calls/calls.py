@@ -160,7 +160,9 @@ def as_function(cap: Capture, fn: Const) -> FunctionV:
         if found is None and (plain or not is_open(fn)):
             return None
         if settled and type(found) is tuple and all(map(is_literal, found)):
-            return from_python(cap, found)
+            known = from_python(cap, found)  # no conditions of its own: it is known to be this very tuple
+            known.source = S.Get(held, name)
+            return known
         wrapped = wrap(cap, found, S.Get(held, name))
         return None if found is None else wrapped
 

@@ -102,8 +102,8 @@ def _over_columns(loop: Loop, scope: Scope, kept: Sequence[str], body: Sequence[
     """A pass over the columns of the chunk; `kept` are the values of earlier ones."""
     yield f"  vector_loop<{scope.lanes}>(left, right, [&](int64_t {cpp_name(loop.var.name)}, auto lanes)"
     yield "    __attribute__((always_inline)) {"
-    yield f"    [[maybe_unused]] const int64_t at = ({cpp_name(loop.var.name)} - left)/({scope.lanes});"
-    yield from (f"    [[maybe_unused]] const auto {name} = {name}kept[at];" for name in kept)
+    yield f"    [[maybe_unused]] const int64_t nth = ({cpp_name(loop.var.name)} - left)/({scope.lanes});"
+    yield from (f"    [[maybe_unused]] const auto {name} = {name}kept[nth];" for name in kept)
     yield from (f"    {line}" for line in body)
     yield "  });"
 
@@ -120,7 +120,7 @@ def _pass(loop: Loop, rows: Loop, scope: Scope, kept: Sequence[str], iteration: 
     yield f"    const int64_t {var}e = least({extent}, {var}b + {SPAN});"
     body = [*(line for f in rows.folds for line in declare(f, inner)),
             *(f"const auto {inner.call(acc.name)}start = {inner.call(acc.name)};" for acc in long),
-            *(f"if ({var}b) {name} = {name}kept[at];" for name, _ in states),
+            *(f"if ({var}b) {name} = {name}kept[nth];" for name, _ in states),
             f"for (int64_t {var} = {var}b; {var} < {var}e; ++{var}) {{",
             *(f"  {line}" for line in iteration(rows, inner)), "}",
             *(line for acc in long for line in _block(acc, inner, var, extent)),
@@ -135,7 +135,7 @@ def _block(acc: Acc, scope: Scope, var: str, extent: str) -> Lines:
     name, none = scope.call(acc.name), zero(acc, scope)
     yield f"if (!({var}e & {BLOCK - 1}) || {var}e == {extent}) {{"
     yield f"  auto {name}block = {none}, {name}blocks = {none};"
-    yield f"  if ({var}b >= {BLOCK}) {{ {name}block = {name}blockkept[at]; {name}blocks = {name}blockskept[at]; }}"
+    yield f"  if ({var}b >= {BLOCK}) {{ {name}block = {name}blockkept[nth]; {name}blocks = {name}blockskept[nth]; }}"
     yield from (f"  {line}" for line in flush(acc, scope, f"({var}b | {BLOCK - 1})"))
     yield from (f"  if ({var}e == {extent}) {{ {line} }}" for line in flushed(acc, scope))
     yield from (f"  {line}" for line in _saved([f"{name}block", f"{name}blocks"]))
@@ -156,4 +156,4 @@ def _array(name: str, dtype: np.dtype, scope: Scope) -> str:
 
 
 def _saved(names: Sequence[str]) -> list[str]:
-    return [f"{name}kept[at] = {name};" for name in names]
+    return [f"{name}kept[nth] = {name};" for name in names]
