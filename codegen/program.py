@@ -15,6 +15,7 @@ not on the CPU device, and JAX's own error for a deleted array.
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,9 +34,10 @@ from dynacomp.codegen import _launch
 from dynacomp.codegen.dims import substitute
 from dynacomp.lowering.fuse.schedule import Schedule
 
-STOCK = 192  # arrays made ahead, about, in one execution: the more, the less each costs ...
-STOCK_BYTES = 4 << 20  # ... and at most this much memory for them
+STOCK = 32  # arrays made ahead, about, in one execution: the more, the less each costs, but the longer it compiles
+STOCK_BYTES = 4 << 20  # at most this much memory for them
 ADDRESSES = "dynacomp_addresses"
+Refill = Callable[[bool], tuple[list[Any], Any]]  # of `committed`; the arrays, and one of their addresses
 
 _launch.bind(_jax.ArrayImpl, _jax.batched_block_until_ready, _jax.batched_device_put, np.ndarray,
              jax.errors.JaxRuntimeError)
@@ -115,22 +117,8 @@ class _Checks:
             rows.append((_shaped(aval, shape), shape, np.dtype(aval.dtype), _bytes(aval, shape)))
         return tuple(rows)
 
-    def stock(self, avals: tuple[Any, ...]) -> Callable[[bool], tuple[list[Any], Any]]:
-        """A function of `committed` that makes fresh Arrays of these avals, several times over, in one XLA
-        execution that writes none of them, and an Array of their addresses."""
-        size = sum(_bytes(a, a.shape) for a in avals)
-        made = list(avals) * max(1, min(STOCK // len(avals), STOCK_BYTES // size))
-        made.append(jax.core.ShapedArray((len(made), 2), np.dtype(np.uint32)))
-        call = jax.ffi.ffi_call(ADDRESSES, [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in made])
-        compiled = jax_jit(lambda: call(), out_shardings=self.sharding).lower().compile()
-        executable: Any = compiled.runtime_executable()
-        handlers = [[_handler(a, self.sharding, committed) for a in made] for committed in (False, True)]
-
-        def refill(committed: bool) -> tuple[list[Any], Any]:
-            *arrays, table = executable.execute_sharded([]).consume_with_handlers(handlers[committed])
-            return arrays, table.block_until_ready()
-
-        return refill
+    def stock(self, avals: tuple[Any, ...]) -> Refill:
+        return _refill(avals, self.sharding)
 
     def _agree(self, sizes: tuple[int, ...]) -> None:
         env = {symbol: size for (symbol, _), size in zip(self.reads[:self.sizes], sizes)}
@@ -139,6 +127,25 @@ class _Checks:
             if want != got:
                 raise TypeError(f"dimension {d} of input {i} ({self.names[i]}) is {got}, "
                                 f"but the other inputs make {dim} = {want}")
+
+
+@functools.lru_cache(maxsize=256)
+def _refill(avals: tuple[Any, ...], sharding: Any) -> Refill:
+    """A function of `committed` that makes fresh Arrays of these avals, several times over, in one XLA
+    execution that writes none of them, and an Array of their addresses. It belongs to no program."""
+    size = sum(_bytes(a, a.shape) for a in avals)
+    made = list(avals) * max(1, min(STOCK // len(avals), STOCK_BYTES // size))
+    made.append(jax.core.ShapedArray((len(made), 2), np.dtype(np.uint32)))
+    call = jax.ffi.ffi_call(ADDRESSES, [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in made])
+    compiled = jax_jit(lambda: call(), out_shardings=sharding).lower().compile()
+    executable: Any = compiled.runtime_executable()
+    handlers = [[_handler(a, sharding, committed) for a in made] for committed in (False, True)]
+
+    def refill(committed: bool) -> tuple[list[Any], Any]:
+        *arrays, table = executable.execute_sharded([]).consume_with_handlers(handlers[committed])
+        return arrays, table.block_until_ready()
+
+    return refill
 
 
 def arrange(x: Any) -> Any:

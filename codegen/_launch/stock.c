@@ -1,13 +1,22 @@
 /* The stock: jax Arrays made ahead, many at a time, for small outputs.
  *
- * JAX takes 2 µs to wrap one buffer of ours, but 0.8 µs for each of many that one XLA execution makes. So
+ * JAX takes 6 to 8 µs to wrap one buffer of ours, but 2 µs for each of many that one XLA execution makes. So
  * small outputs are Arrays that `refill` makes, for several calls at once, and that nobody has seen when
  * the native code fills them. All they are made of is one custom call, `dc_addresses`, which writes nothing
- * but where they lie. A stock costs a compilation (10 ms): a Plan gets one once it has shown to be worth it.
- * Large outputs are Blocks, whose pages are used again. */
+ * but where they lie. A stock costs a compilation (20 ms, once for outputs of the same kinds): a Plan gets one
+ * once it has shown to be worth it. Large outputs are Blocks, whose pages are used again. */
 #include "launch.h"
 
-enum { STOCK_AFTER = 1000 }; /* small outputs of a Plan before it gets a stock */
+/* Small outputs of a Plan before it gets a stock: few for the first, for most programs have few that matter; more
+ * for each that was opened, so that a program of many Plans doesn't spend its time on stocks. */
+enum { STOCK_SOON = 250, STOCK_LATE = 1000, STOCK_STEP = 64 };
+static Py_ssize_t stocks_opened;
+
+static Py_ssize_t stock_after(void)
+{
+    Py_ssize_t after = STOCK_SOON + STOCK_STEP * stocks_opened;
+    return after < STOCK_LATE ? after : STOCK_LATE;
+}
 
 /* ---- the custom call: the head of XLA's FFI, a C interface that only grows at its ends ---- */
 
@@ -79,6 +88,7 @@ static int open_stock(Program *p, Plan *plan)
     if (!refill)
         return -1;
     Py_XSETREF(plan->refill, refill); /* another thread may have been here meanwhile */
+    stocks_opened++;
     return 0;
 }
 
@@ -122,7 +132,7 @@ static int fill_stock(call_t *call)
 {
     Plan *plan = call->plan;
     const stock_t *stock = &plan->stock[call->committed];
-    if (pools_forked || (!plan->refill && (plan->written += plan->n_stocked) < STOCK_AFTER))
+    if (pools_forked || (!plan->refill && (plan->written += plan->n_stocked) < stock_after()))
         return 0;
     if (!plan->refill && open_stock(call->program, plan))
         return -1;

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from dynacomp.codegen.program import _refill
 from tests.codegen.cpp_kit import compiled
 
 X = jnp.arange(32.0).reshape(4, 8)
@@ -125,3 +126,15 @@ def test_under_a_transformation_in_progress(program):
 
     jax.make_jaxpr(f)(1.0)
     assert all(isinstance(y, jax.Array) and not isinstance(y, jax.core.Tracer) for y in outside)
+
+
+def test_programs_with_the_same_outputs_share_what_makes_them():
+    first, second = compiled(lambda x: (x + 1, x * 2), X), compiled(lambda x: (x - 1, x / 2), X)
+    for _ in range(ENOUGH * 2):
+        first(X)
+    opened = _refill.cache_info()
+    kept = [(first(X + k), second(X + k)) for k in range(ENOUGH * 2)]
+    assert _refill.cache_info().misses == opened.misses and _refill.cache_info().hits > opened.hits
+    for k, ((a, b), (c, d)) in enumerate(kept[::50]):
+        for got, want in zip((a, b, c, d), (X + 50 * k + 1, (X + 50 * k) * 2, X + 50 * k - 1, (X + 50 * k) / 2)):
+            np.testing.assert_array_equal(got, want)
