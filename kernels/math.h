@@ -1,8 +1,9 @@
 // Elementary functions on scalars and lanes, float and double, within 4 ULP in the normal range.
 //
 // exp, log, sin, cos, tanh and their kin are polynomials (Chebyshev fits of the named remainder on
-// the reduced range) without branches, so they vectorise. float pow goes through double. What is
-// rarely hot calls the C library lane by lane (`DC_LIBM`), as does a range that reduction cannot hold.
+// the reduced range) without branches, so they vectorise. What is rarely hot, as most functions of double, calls
+// the C library lane by lane (`DC_LIBM`), as does a range that reduction cannot hold. Inverse trigonometric
+// functions and powers are in inverse.h, hyperbolic functions in hyperbolic.h.
 #pragma once
 #include "ops.h"
 
@@ -20,33 +21,12 @@ template <class V, class... C> DC_INLINE V poly(V x, double c0, double c1, C... 
   return horner(x, (V)(x * (elem<V>)c0 + (elem<V>)c1), rest...);
 }
 
-// float functions through double, half of the lanes at a time (their doubles fill one register).
-template <class V, class F> DC_INLINE V via_double(V x, F f) {
-  if constexpr (is_scalar<V>::value) return (V)f((double)x);
-  else {
-    constexpr int N = lane<V>::count, H = N / 2;
-    vec<float, H> half[2];
-    __builtin_memcpy(half, &x, sizeof(x));
-    for (int k = 0; k < 2; ++k)
-      half[k] = __builtin_convertvector(f(__builtin_convertvector(half[k], vec<double, H>)), vec<float, H>);
-    __builtin_memcpy(&x, half, sizeof(x));
-    return x;
-  }
-}
-template <class V, class F> DC_INLINE V via_double(V x, V y, F f) {
-  if constexpr (is_scalar<V>::value) return (V)f((double)x, (double)y);
-  else {
-    constexpr int N = lane<V>::count, H = N / 2;
-    typedef vec<double, H> D;
-    vec<float, H> a[2], b[2];
-    __builtin_memcpy(a, &x, sizeof(x));
-    __builtin_memcpy(b, &y, sizeof(y));
-    for (int k = 0; k < 2; ++k)
-      a[k] = __builtin_convertvector(f(__builtin_convertvector(a[k], D), __builtin_convertvector(b[k], D)),
-                                     vec<float, H>);
-    __builtin_memcpy(&x, a, sizeof(x));
-    return x;
-  }
+// A function of doubles for floats, half of the lanes at a time (their doubles fill one register).
+template <class F, class V, class... W> DC_INLINE V via_double(F f, V x, W... more) {
+  if constexpr (is_scalar<V>::value) return (V)f((double)x, (double)more...);
+  else
+    return joined(floated(f(doubled(low_half(x)), doubled(low_half(more))...)),
+                  floated(f(doubled(high_half(x)), doubled(high_half(more))...)));
 }
 
 // 2^n for whole n in the normal exponent range.
@@ -67,11 +47,11 @@ template <class V> inline V rem(V a, V b) {
     V q = abs((V)(a / b));
     auto far = truth<V>((q >= 268435456.0f) | (q != q) | (abs(b) == __builtin_inff()));
     if (__builtin_expect(any_lane(far), 0)) return rem_each(a, b);
-    return via_double(a, b, [](auto x, auto y) {
+    return via_double([](auto x, auto y) {
       typedef decltype(x) D;
       D u = abs(x), w = abs(y);
       return copysign((D)(u - floor((D)(u / w)) * w), x);
-    });
+    }, a, b);
   }
 }
 
@@ -212,76 +192,27 @@ template <class V> DC_INLINE V log1p(V x) {
   return x == 0 ? flushed(x) : r;
 }
 
-// ---- C library, lane by lane ------------------------------------------------------------------
+// ---- roots, and what follows from them ---------------------------------------------------------
 
-#define DC_LIBM(NAME, LIB)                                                                          \
-  DC_INLINE float NAME##_one(float x) { return __builtin_##LIB##f(x); }                             \
-  DC_INLINE double NAME##_one(double x) { return __builtin_##LIB(x); }
-DC_LIBM(sin, sin) DC_LIBM(cos, cos) DC_LIBM(tan, tan) DC_LIBM(asin, asin) DC_LIBM(acos, acos)
-DC_LIBM(atan, atan) DC_LIBM(sinh, sinh) DC_LIBM(cosh, cosh) DC_LIBM(asinh, asinh)
-DC_LIBM(acosh, acosh) DC_LIBM(atanh, atanh) DC_LIBM(erf, erf) DC_LIBM(erfc, erfc)
-DC_LIBM(lgamma, lgamma) DC_LIBM(cbrt, cbrt) DC_LIBM(sqrt, sqrt)
-#undef DC_LIBM
-#define DC_LANES(NAME)                                                                              \
-  template <class V> inline V NAME(V x) {                                                           \
-    return map_lanes(x, [](auto a) { return NAME##_one(a); });                                      \
-  }
-DC_LANES(acos) DC_LANES(atan) DC_LANES(cbrt)
-#undef DC_LANES
-// XLA computes these by arithmetic, which flushes subnormal numbers; the others above it gives back as they are.
-#define DC_LANES_FLUSHED(NAME, AT_ZERO)                                                             \
-  template <class V> inline V NAME(V x) {                                                           \
-    V r = map_lanes(x, [](auto a) { return NAME##_one(a); });                                       \
-    return x == 0 ? AT_ZERO : r;                                                                    \
-  }
-DC_LANES_FLUSHED(asin, flushed(x))
-#undef DC_LANES_FLUSHED
 template <class V> DC_INLINE V sqrt(V x) {
-  return map_lanes(x, [](auto a) { return sqrt_one(a); });
-}
-template <class V> DC_INLINE V rsqrt(V x) { return (elem<V>)1 / sqrt(x); }
-template <class V> inline V atan2(V y, V x) {
-  return map_lanes(y, x, [](auto a, auto b) {
-    if constexpr (sizeof(a) == 8) return __builtin_atan2(a, b);
-    else return __builtin_atan2f(a, b);
+  return map_lanes(x, [](auto a) {
+    if constexpr (sizeof(a) == 8) return __builtin_sqrt(a);
+    else return __builtin_sqrtf(a);
   });
 }
+template <class V> DC_INLINE V rsqrt(V x) { return (elem<V>)1 / sqrt(x); }
 
-// Hyperbolic functions of float in double, where exp and log leave enough digits.
-#define DC_WIDE(NAME)                                                                               \
-  template <class V> inline V NAME(V x) {                                                           \
-    V r;                                                                                            \
-    if constexpr (is_double<V>) r = map_lanes(x, [](auto a) { return NAME##_one(a); });             \
-    else r = via_double(x, [](auto d) { return NAME##_wide(d); });                                  \
-    return x == 0 ? NAME##_at_zero(x) : r;                                                          \
-  }
-template <class V> DC_INLINE V sinh_wide(V x) {
-  V a = abs(x), m = expm1((V)(a > 100.0 ? V{} + 100.0 : a));
-  return copysign((V)(0.5 * (m + m / (m + 1.0))), x);
-}
-template <class V> DC_INLINE V cosh_wide(V x) {
-  V a = abs(x), e = exp((V)(a > 100.0 ? V{} + 100.0 : a));
-  return 0.5 * (e + 1.0 / e);
-}
-template <class V> DC_INLINE V asinh_wide(V x) {
-  V a = abs(x), r = log1p((V)(a + a * a / (1.0 + sqrt((V)(a * a + 1.0)))));
-  return a == __builtin_inf() ? x : copysign(r, x);
-}
-template <class V> DC_INLINE V acosh_wide(V x) {
-  V t = x - 1.0, r = log1p((V)(t + sqrt((V)(t * (x + 1.0)))));
-  return x < 1.0 ? (V)(V{} + __builtin_nan("")) : r;
-}
-template <class V> DC_INLINE V atanh_wide(V x) {
-  V a = abs(x), r = 0.5 * log1p((V)(2.0 * a / (1.0 - a)));
-  return copysign(r, x);
-}
-template <class V> DC_INLINE V sinh_at_zero(V x) { return flushed(x); }
-template <class V> DC_INLINE V asinh_at_zero(V x) { return flushed(x); }
-template <class V> DC_INLINE V atanh_at_zero(V x) { return flushed(x); }
-template <class V> DC_INLINE V cosh_at_zero(V) { return V{} + (elem<V>)1; }
-template <class V> DC_INLINE V acosh_at_zero(V) { return V{} + (elem<V>)__builtin_nan(""); }
-DC_WIDE(sinh) DC_WIDE(cosh) DC_WIDE(asinh) DC_WIDE(acosh) DC_WIDE(atanh)
-#undef DC_WIDE
+}  // namespace dynacomp
+#include "hyperbolic.h"
+#include "inverse.h"
+namespace dynacomp {
+
+// What the C library computes of one number.
+#define DC_LIBM(NAME)                                                                               \
+  DC_INLINE float NAME##_one(float x) { return __builtin_##NAME##f(x); }                            \
+  DC_INLINE double NAME##_one(double x) { return __builtin_##NAME(x); }
+DC_LIBM(sin) DC_LIBM(cos) DC_LIBM(tan) DC_LIBM(erf) DC_LIBM(erfc) DC_LIBM(lgamma)
+#undef DC_LIBM
 
 // ---- sin and cos ------------------------------------------------------------------------------
 
@@ -318,7 +249,7 @@ template <class V> DC_INLINE V reduce_trig(V x, V& n) {
     V k = n;
     auto f = [](auto d, auto m) { return d - m * 1.57079632679489661923; };
     if constexpr (is_scalar<V>::value) return (V)f((double)x, (double)k);
-    else return via_double(x, k, f);
+    else return via_double(f, x, k);
   }
 }
 template <class V> DC_INLINE V sin_or_cos(V x, int shift) {
@@ -349,7 +280,7 @@ template <class V> DC_INLINE V tan_wide(V x) {
 template <class V> inline V tan(V x) {
   auto big = truth<V>((abs(x) > trig_limit<V>) | (x != x));
   if (is_double<V> || __builtin_expect(any_lane(big), 0)) return map_lanes(x, [](auto a) { return tan_one(a); });
-  if constexpr (!is_double<V>) x = x == 0 ? x : via_double(x, [](auto d) { return tan_wide(d); });
+  if constexpr (!is_double<V>) x = x == 0 ? x : via_double([](auto d) { return tan_wide(d); }, x);
   return x;
 }
 
@@ -411,14 +342,7 @@ template <class V> inline V erfc(V x) {
   }
 }
 
-// ---- powers and special functions -------------------------------------------------------------
-
-template <class V> inline V pow(V x, V y) {
-  return map_lanes(x, y, [](auto a, auto b) {
-    if constexpr (sizeof(a) == 8) return __builtin_pow(a, b);
-    else return __builtin_powf(a, b);
-  });
-}
+// ---- special functions -------------------------------------------------------------
 
 // Digamma and lgamma: reflect to positive x, recur up to a number from which few terms of the asymptotic series are
 // enough. float: in double, without branches.
@@ -460,12 +384,12 @@ template <class V> DC_INLINE V digamma_wide(V x) {
   V turn = 3.14159265358979323846 * c / s;             // pi cot(pi x), where its sign is that of x - rint(x)
   turn = x < round_even(x) ? (V)-turn : turn;
   V r = log(z) - 0.5 * u - series - (low ? (V)(q / p) : V{}) - (x < 0.0 ? turn : V{});
-  r = (x <= 0.0) & (floor(x) == x) ? (V)(V{} + __builtin_nan("")) : r;
+  r = ((x <= 0.0) & (floor(x) == x)) ? (V)(V{} + __builtin_nan("")) : r;
   return x == __builtin_inf() ? x : r;
 }
 template <class V> inline V digamma(V x) {
   if constexpr (is_double<V>) return map_lanes(x, [](auto a) { return digamma_one(a); });
-  else return via_double(x, [](auto d) { return digamma_wide(d); });
+  else return via_double([](auto d) { return digamma_wide(d); }, x);
 }
 template <class V> DC_INLINE V lgamma_wide(V x) {
   V y = x < 0.0 ? (V)(1.0 - x) : x;
@@ -479,14 +403,14 @@ template <class V> DC_INLINE V lgamma_wide(V x) {
   p = low ? p : (V)(V{} + 1.0);
   p = x < 0.0 ? (V)(3.14159265358979323846 * p / s) : p;
   V r = log(p) - stirling;
-  r = x < 0.0 ? r : (x == 1.0) | (x == 2.0) ? V{} : (V)-r;
+  r = x < 0.0 ? r : ((x == 1.0) | (x == 2.0)) ? V{} : (V)-r;
   V inf = V{} + __builtin_inf();
-  return ((x <= 0.0) & (floor(x) == x)) | (abs(x) == inf) ? inf : r;
+  return (((x <= 0.0) & (floor(x) == x)) | (abs(x) == inf)) ? inf : r;
 }
 template <class V> inline V lgamma(V x) {
   V inf = V{} + (elem<V>)__builtin_inf();
   if constexpr (is_double<V>) return x == 0 ? inf : map_lanes(x, [](auto a) { return lgamma_one(a); });
-  else return x == 0 ? inf : via_double(x, [](auto d) { return lgamma_wide(d); });
+  else return x == 0 ? inf : via_double([](auto d) { return lgamma_wide(d); }, x);
 }
 
 // Inverse error function: a rational start (Giles' split at w = -log(1 - x^2)) and Newton steps in double.

@@ -175,6 +175,7 @@ template <class V> DC_INLINE V nextafter_f16(V a, V b) {
 
 // Adding and taking away 2^23 (2^52) rounds to even; larger values are whole already.
 template <class V> DC_INLINE V round_even(V x) {
+  if constexpr (rounds<V>) return rounded<TO_EVEN>(x);
   elem<V> big = is_double<V> ? (elem<V>)4503599627370496.0 : (elem<V>)8388608.0;
   V a = abs(x), m = V{} + big;
   V r = a + m;  // no -ffast-math: the compiler keeps both additions
@@ -182,14 +183,19 @@ template <class V> DC_INLINE V round_even(V x) {
   return a < big ? copysign(r, x) : x;
 }
 template <class V> DC_INLINE V floor(V x) {
+  if constexpr (rounds<V>) return rounded<DOWN>(x);
   V r = round_even(x);
   return copysign(r > x ? (V)(r - (elem<V>)1) : r, x);
 }
 template <class V> DC_INLINE V ceil(V x) {
+  if constexpr (rounds<V>) return rounded<UP>(x);
   V r = round_even(x);
   return copysign(r < x ? (V)(r + (elem<V>)1) : r, x);
 }
-template <class V> DC_INLINE V trunc(V x) { return copysign(floor(abs(x)), x); }
+template <class V> DC_INLINE V trunc(V x) {
+  if constexpr (rounds<V>) return rounded<TOWARDS_ZERO>(x);
+  return copysign(floor(abs(x)), x);
+}
 template <class V> DC_INLINE V round_away(V x) {
   V w = trunc(x);
   V d = abs((V)(x - w));
@@ -375,12 +381,10 @@ template <class V, class W, class P> DC_INLINE auto wins_argmin(V v, P here, W b
     if constexpr (is_scalar<V>::value) {                                                            \
       return position;                                                                              \
     } else {                                                                                        \
-      vec<elem<V>, lane<V>::count / 2> b[2];                                                        \
-      vec<elem<P>, lane<P>::count / 2> p[2];                                                        \
-      __builtin_memcpy(b, &best, sizeof(best));                                                     \
-      __builtin_memcpy(p, &position, sizeof(position));                                             \
-      const auto later = wins_##NAME(b[1], p[1], b[0], p[0]);                                       \
-      return collect_##NAME(select(later, b[1], b[0]), select(later, p[1], p[0]));                  \
+      const auto b = low_half(best), c = high_half(best);                                           \
+      const auto p = low_half(position), q = high_half(position);                                   \
+      const auto later = wins_##NAME(c, q, b, p);                                                   \
+      return collect_##NAME(select(later, c, b), select(later, q, p));                              \
     }                                                                                               \
   }                                                                                                 \
   template <class M, class P> DC_INLINE auto collect_##NAME(mask<M> best, P position) {             \
@@ -410,13 +414,7 @@ template <class A, class B, int N> DC_INLINE mask<A> keep(mask<A> acc, mask<B> n
 // All lanes of v folded by f, in halves.
 template <Number V, class F> DC_INLINE elem<V> fold_lanes(V v, F f) {
   if constexpr (is_scalar<V>::value) return v;
-  else {
-    constexpr int N = lane<V>::count;
-    typedef vec<elem<V>, N / 2> H;
-    H parts[2];
-    __builtin_memcpy(parts, &v, sizeof(v));
-    return fold_lanes((H)f(parts[0], parts[1]), f);
-  }
+  else return fold_lanes((half_of<V>)f(low_half(v), high_half(v)), f);
 }
 template <class M, class F> DC_INLINE bool fold_lanes(mask<M> v, F f) {
   bool r = v.m[0] != 0;

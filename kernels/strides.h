@@ -10,10 +10,6 @@
 
 namespace dynacomp {
 
-template <int... l> struct numbers {};
-template <int N, int... l> struct numbers_below : numbers_below<N - 1, N - 1, l...> {};
-template <int... l> struct numbers_below<0, l...> { typedef numbers<l...> type; };
-
 // Lane l of a stride is at l * S: in register `register_of`, the last of which ends with the last lane.
 template <int S, int N> constexpr int register_of(int l) { return l * S / N < S - 1 ? l * S / N : S - 1; }
 template <int S, int N> constexpr int start_of(int j) { return j < S - 1 ? j * N : (N - 1) * S + 1 - N; }

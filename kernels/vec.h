@@ -8,7 +8,8 @@
 //   lanes tags:  full<N>  all N lanes;  part<N>{n}  the first n lanes (a loop's tail);
 //                some<M>{m}  the lanes where the mask m holds
 //
-// AVX2, AVX-512 and NEON all come from the compiler's vector extensions; only moves.h names instructions.
+// AVX2, AVX-512 and NEON all come from the compiler's vector extensions; only moves.h and registers.h name
+// instructions.
 #pragma once
 #include <stdint.h>
 
@@ -83,6 +84,10 @@ template <class V> constexpr bool is_double = sizeof(elem<V>) == 8;
 // into masked loads, and g++ 12 gets some of them wrong: rows of three, of which it knows that there are three, were 0.
 #define DC_BRANCH(...) ({ asm volatile(""); __VA_ARGS__; })
 
+}  // namespace dynacomp
+#include "registers.h"
+namespace dynacomp {
+
 // ---- lanes tags -------------------------------------------------------------------------------
 
 template <int N> struct full {
@@ -146,19 +151,7 @@ template <class V> DC_INLINE auto at(V v, int l) {
   else return v[l];
 }
 
-template <class M> DC_INLINE bool any_lane(mask<M> c) {
-  typedef vec<int64_t, (sizeof(M) > 8 ? sizeof(M) / 8 : 1)> words;
-  if constexpr (sizeof(M) < 8) {
-    bool r = false;
-    for (int l = 0; l < lane<M>::count; ++l) r |= c.m[l] != 0;
-    return r;
-  } else {
-    words w = (words)c.m;
-    int64_t r = 0;
-    for (unsigned l = 0; l < sizeof(M) / 8; ++l) r |= at(w, (int)l);
-    return r != 0;
-  }
-}
+template <class M> DC_INLINE bool any_lane(mask<M> c) { return any_bit(c.m); }
 DC_INLINE bool any_lane(bool c) { return c; }
 
 template <class V, class E> DC_INLINE void put_lane(V& v, int l, E x) { v[l] = x; }
@@ -242,8 +235,18 @@ template <class V> DC_INLINE auto from_bf16(V h) {
 
 #ifdef __F16C__
 // Eight floats to IEEE halves and back, or more, in one instruction each.
-typedef short eight_halves __attribute__((vector_size(16)));
 template <class V> constexpr bool by_eight = lane<V>::count % 8 == 0;
+#ifdef __clang__
+template <class V> DC_INLINE auto halves_of(V x) {
+  constexpr int N = lane<V>::count;
+  return (vec<uint16_t, N>)__builtin_convertvector(x, vec<_Float16, N>);
+}
+template <class V> DC_INLINE auto floats_of(V h) {
+  constexpr int N = lane<V>::count;
+  return __builtin_convertvector((vec<_Float16, N>)h, vec<float, N>);
+}
+#else
+typedef short eight_halves __attribute__((vector_size(16)));
 template <class V> DC_INLINE vec<uint16_t, lane<V>::count> halves_of(V x) {
   constexpr int N = lane<V>::count;
   if constexpr (N == 8) {
@@ -254,12 +257,7 @@ template <class V> DC_INLINE vec<uint16_t, lane<V>::count> halves_of(V x) {
     return (vec<uint16_t, 16>)__builtin_ia32_vcvtps2ph512_mask(x, 0, sixteen{}, (uint16_t)-1);
 #endif
   } else {
-    vec<float, N / 2> part[2];
-    __builtin_memcpy(part, &x, sizeof(x));
-    const vec<uint16_t, N / 2> made[2] = {halves_of(part[0]), halves_of(part[1])};
-    vec<uint16_t, N> r;
-    __builtin_memcpy(&r, made, sizeof(r));
-    return r;
+    return joined(halves_of(low_half(x)), halves_of(high_half(x)));
   }
 }
 template <class V> DC_INLINE vec<float, lane<V>::count> floats_of(V h) {
@@ -272,14 +270,10 @@ template <class V> DC_INLINE vec<float, lane<V>::count> floats_of(V h) {
     return __builtin_ia32_vcvtph2ps512_mask((sixteen)h, vec<float, 16>{}, (uint16_t)-1, 4);
 #endif
   } else {
-    vec<uint16_t, N / 2> part[2];
-    __builtin_memcpy(part, &h, sizeof(h));
-    const vec<float, N / 2> made[2] = {floats_of(part[0]), floats_of(part[1])};
-    vec<float, N> r;
-    __builtin_memcpy(&r, made, sizeof(r));
-    return r;
+    return joined(floats_of(low_half(h)), floats_of(high_half(h)));
   }
 }
+#endif
 #else
 template <class V> constexpr bool by_eight = false;
 template <class V> V halves_of(V x);
@@ -535,6 +529,15 @@ inline void fill_tile(T* tile, const T* p, int64_t stride, int64_t rows, int64_t
 }
 
 // ---- loops ------------------------------------------------------------------------------------
+
+// The lanes for a loop of E elements of B bytes: those of the narrowest register that holds them all. A narrow one
+// that is full needs no mask, whose loads wait for what was stored before.
+constexpr int narrowest(int bytes, int64_t elements) {
+  int lanes = kVectorBytes / bytes;
+  while (lanes / 2 >= elements && lanes * bytes > 16) lanes /= 2;
+  return lanes;
+}
+template <int B, int64_t E> constexpr int lanes_for = narrowest(B, E);
 
 // body(i, lanes) over [begin, end): whole vectors, then one tail.
 template <int N, class F> DC_INLINE void vector_loop(int64_t begin, int64_t end, F&& body) {

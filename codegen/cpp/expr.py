@@ -40,12 +40,14 @@ STEADY = 1024  # how much more an index is divided by than it grows in a lane, w
 @dataclass(frozen=True)
 class Scope:
     """Where code stands. `var`: the vector loop's variable around it, or ""; `width`: the bytes
-    that a register spends on each lane; `vectors`: names that hold lanes; `widened`: local buffers with
+    that a register spends on each lane; `few`: how many elements that loop has, where they are known to fill half
+    of the widest register at most; `vectors`: names that hold lanes; `widened`: local buffers with
     one copy per lane; `numels`: how many elements buffers have, where that is known; `threaded`: inside a loop that is
     spread over threads; `suffix` tells the lanes of several interleaved iterations apart; `known`: see `known`."""
 
     var: str = ""
     width: int = 0
+    few: int = 0
     vectors: frozenset[str] = frozenset()
     widened: frozenset[str] = frozenset()
     numels: Mapping[str, int] = field(default_factory=dict)
@@ -56,7 +58,9 @@ class Scope:
     @property
     def lanes(self) -> str:
         """The number of lanes, in C++."""
-        return f"kVectorBytes / {self.width}" if self.width else "1"
+        if not self.width:
+            return "1"
+        return f"lanes_for<{self.width}, {self.few}>" if self.few else f"kVectorBytes / {self.width}"
 
     def having(self, *names: str) -> Scope:
         return replace(self, vectors=self.vectors | set(names))

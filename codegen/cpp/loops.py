@@ -172,7 +172,9 @@ def _iteration(loop: Loop, scope: Scope, unit: Unit) -> Lines:
 
 def _vector(loop: Loop, scope: Scope, unit: Unit, begin: str = "0", end: str = "") -> Lines:
     """A vector loop over [begin, end): lanes, accumulators in several registers, one tail."""
-    inner = replace(scope.inside(loop), var=loop.var.name, width=lane_width(loop, unit),
+    width = lane_width(loop, unit)
+    few = int(loop.extent) if _shorter(loop, MOST_BYTES // width // 2 + 1) else 0
+    inner = replace(scope.inside(loop), var=loop.var.name, width=width, few=few,
                     vectors=frozenset(a.name for a in loop.accs),
                     widened=frozenset(name for name, owner in unit.owners.items() if owner is loop))
     end = end or index_code(loop.extent)

@@ -12,6 +12,7 @@ from dynacomp import notices
 from dynacomp.codegen.cpp.unit import unit_source
 from dynacomp.lowering.fuse.fusion import schedule
 from dynacomp.lowering.primitives.translate import lower_function
+from tests.codegen.cpp_kit import compiled
 
 
 def source(fn, *args):
@@ -92,3 +93,20 @@ def test_a_small_step_of_many_operations_runs_in_lanes(states, lanes):
     assert ("vector_loop" in kernel.split("kernel1_")[-1]) is lanes
     for got, want in zip(jax.tree.leaves(dynacomp.jit(best)(seen, way)), jax.tree.leaves(best(seen, way))):
         np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "float16", "bool"])
+@pytest.mark.parametrize("length", [2, 3, 4, 5, 8, 9, 16, 17, 31])
+def test_short_loops_use_the_narrowest_register(dtype, length):
+    """Twenty steps, each of which reads what the one before it wrote."""
+    def steps(x):
+        return jax.lax.fori_loop(0, 20, lambda i, y: jnp.where(y > 0, jnp.sin(y) + y / 2, y - 1).astype(x.dtype), x)
+
+    x = jnp.linspace(-2, 3, length).astype(dtype)
+    program = compiled(steps, x)
+    got, want = program(x)[0], steps(x)
+    assert got.dtype == want.dtype
+    tolerance = 3e-2 if x.itemsize < 4 else 1e-5
+    np.testing.assert_allclose(np.asarray(got, np.float32), np.asarray(want, np.float32), rtol=tolerance)
+    few = dtype == "float32" and 4 < length <= 8
+    assert not few or "lanes_for<4, " in "".join(program.source.values())
