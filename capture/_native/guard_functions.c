@@ -98,3 +98,21 @@ const StepKind dc_function_kinds[] = {
     {"functions_unchanged", "o", eval_functions, finish_functions},
     {NULL, NULL, NULL, NULL},
 };
+
+/* The code of each function that a dict holds, in order. */
+PyObject *dc_codes_in(PyObject *module, PyObject *table)
+{
+    DC_UNUSED(module);
+    if (!PyDict_Check(table)) {
+        PyErr_SetString(PyExc_TypeError, "codes_in: expected a dict");
+        return NULL;
+    }
+    PyObject *found = PyList_New(0), *value;
+    Py_ssize_t at = 0;
+    while (found && PyDict_Next(table, &at, NULL, &value)) {
+        if (Py_IS_TYPE(value, &PyFunction_Type) && PyList_Append(found, ((PyFunctionObject *)value)->func_code) < 0) {
+            Py_CLEAR(found);
+        }
+    }
+    return found;
+}

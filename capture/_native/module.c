@@ -368,6 +368,7 @@ static PyMethodDef methods[] = {
     {"known_set", dc_known_set, METH_VARARGS, "known_set(elements, hashes) -> set\n\nThe same for a set."},
     {"hide_subclass", dc_hide_subclass, METH_O,
      "hide_subclass(cls)\n\nIts bases do not count it among their subclasses any more."},
+    {"codes_in", dc_codes_in, METH_O, "codes_in(table) -> list\n\nThe code of each function that a dict holds."},
     {"_after_fork", after_fork, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

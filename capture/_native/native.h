@@ -285,6 +285,7 @@ PyObject *dc_known_hashes(PyObject *module, PyObject *obj); /* hashes.c */
 PyObject *dc_known_dict(PyObject *module, PyObject *args);
 PyObject *dc_known_set(PyObject *module, PyObject *args);
 PyObject *dc_hide_subclass(PyObject *module, PyObject *cls); /* classes.c */
+PyObject *dc_codes_in(PyObject *module, PyObject *table); /* guard_functions.c */
 extern PyTypeObject Stand_Type;
 
 enum { BOUND_INLINE = 32 };

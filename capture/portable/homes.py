@@ -10,9 +10,10 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
+from types import CodeType, FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import Any
 
+from dynacomp.capture import _native
 from dynacomp.capture.base.classes import entries, mro, own_dict
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.symbolic.libraries import is_library_file
@@ -74,14 +75,36 @@ def module_of(table: Any) -> str | None:
 
 def patched(packages: frozenset[str]) -> str | None:
     """A name in a module of these packages under which the program has put a function of its own. What we have put
-    there is the same in every process."""
-    for home, module in list(sys.modules.items()):
-        if home.partition(".")[0] in packages and is_library(module):
-            for name, value in list(vars(module).items()):
-                if type(value) is FunctionType and not is_known_file(value.__code__.co_filename) and (
-                        not str(value.__globals__.get("__name__")).startswith("dynacomp.")):
-                    return f"{home}.{name}"
-    return None
+    there is the same in every process. Asked for each frame: where all functions have the codes that they had when
+    there was none, they are not gone through again."""
+    tables = _tables(packages)
+    codes = [code for table in tables.values() for code in _native.codes_in(table)]
+    if codes == _OWN.get(packages):  # the same objects: they are not compared one by one
+        return None
+    found = next((f"{home}.{name}" for home, table in tables.items() for name, value in list(table.items())
+                  if type(value) is FunctionType and not is_of_library(value)), None)
+    if found is None:
+        _OWN[packages] = codes
+    return found
+
+
+_OWN: dict[frozenset[str], list[CodeType]] = {}
+
+
+def _tables(packages: frozenset[str]) -> dict[str, dict[str, Any]]:
+    """What the modules of these packages hold, by their names."""
+    return {name: vars(sys.modules[name]) for name in _names(packages, tuple(sys.modules))
+            if is_library(sys.modules.get(name))}
+
+
+@functools.lru_cache(2)
+def _names(packages: frozenset[str], loaded: tuple[str, ...]) -> list[str]:
+    return [name for name in loaded if name.partition(".")[0] in packages]
+
+
+def is_of_library(fn: FunctionType) -> bool:
+    """Whether a function is a library's, or ours."""
+    return is_known_file(fn.__code__.co_filename) or str(fn.__globals__.get("__name__")).startswith("dynacomp.")
 
 
 @functools.cache

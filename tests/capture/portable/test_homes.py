@@ -8,6 +8,8 @@ import types
 import jax
 import pytest
 
+from dynacomp.capture import _native
+from dynacomp.capture.portable import homes
 from dynacomp.capture.portable.homes import is_known_file, is_library, is_library_file, module_of, patched
 
 
@@ -34,4 +36,23 @@ def test_a_name_under_which_the_program_has_put_its_own(monkeypatch):
     monkeypatch.setattr(json, "dumps", lambda *args: "")
     assert patched(packages) == "json.dumps" and patched(frozenset({"math"})) is None
     monkeypatch.setattr(json, "dumps", patched)  # ours
+    assert patched(packages) is None
+
+
+def test_a_function_whose_code_the_program_has_swapped(monkeypatch):
+    packages = frozenset({"json"})
+    assert patched(packages) is None
+    assert _native.codes_in({"a": json.dumps, "b": len, "c": json.JSONEncoder}) == [json.dumps.__code__]
+    monkeypatch.setattr(json.detect_encoding, "__code__", (lambda b: "").__code__)
+    assert patched(packages) == "json.detect_encoding"
+    monkeypatch.undo()
+    assert patched(packages) is None
+    monkeypatch.setitem(sys.modules, "json.made_of_nothing", None)
+    assert patched(packages) is None
+
+
+def test_functions_that_are_as_they_were_are_not_gone_through_again(monkeypatch):
+    packages = frozenset({"json", "jax"})
+    assert patched(packages) is None
+    monkeypatch.setattr(homes, "is_of_library", pytest.fail)
     assert patched(packages) is None
