@@ -25,6 +25,8 @@ REASONS: dict[str, Reason] = {
     "churn": Reason("captures whose results serve hardly a call", "make the objects that change once, outside"),
     "config": Reason("JAX is asked to check or run every operation by itself",
                      "jax_debug_nans, jax_debug_infs, jax_disable_jit, jax_no_execution, jax_check_tracer_leaks do"),
+    "dear": Reason("captures have taken longer than the program runs: Python runs what is new, until it has run longer",
+                   "pass changing values as arrays, or raise recompile_limit"),
     "deleted": Reason("an array that was donated or deleted"),
     "depth": Reason("calls nested too deeply to inline"),
     "donation": Reason("a call that may delete what it is given, where that must happen in Python"),

@@ -190,11 +190,11 @@ def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], his
         _native.rest(code, min(MAX_WAIT, 1 << 2 * history.churned + 4))
         return eager(code, "churn", f"{history.captures} of {callers.shown(code).co_qualname}" + (
             f", lately because of {failed_now}" if failed_now else ""))
-    root = rounds.compiled_above(code)
-    if not options.fullgraph and not rounds.may_capture(root):
+    held_back = None if options.fullgraph else denied(code, options)
+    if held_back:
         if not _native.entries(code):
             _native.rest(code, RESTLESS)
-        return eager(root, "restless", "")
+        return eager(rounds.compiled_above(code), held_back, "")
     seen = history.seen(kind_of_call(fn, args))
     argument, container, said = failed_part(fn, code, args, had_lengths(seen, code, args))
     history.missed.update(filter(None, [argument]))
@@ -215,6 +215,15 @@ def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], his
         return captured(options, fn, code, args, history)
 
 
+def denied(code: CodeType, options: Options) -> str | None:
+    """Why nothing more is captured in this call of a compiled function, for now."""
+    root = rounds.compiled_above(code)
+    if not rounds.may_capture(root):
+        return "restless"
+    again = rounds.parts_of(code).has_begun()
+    return "dear" if again and rounds.budget_of(root).is_over(rounds.GRACE * options.recompile_limit) else None
+
+
 def apart(history: History) -> AbstractContextManager[Any]:
     """What captures runs apart from the transformation that runs the call. Guards are asked inside of that: apart from
     it no entry of such calls holds, whatever else has changed."""
@@ -225,7 +234,8 @@ def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], h
     seen, lessons = history.seen(kind_of_call(fn, args)), Lessons(order=history.order)
     if code.co_flags & SUSPENDS and idle.is_left_suspended(code, fn, args, options):
         return True
-    with surfacing(), counters.timed("capture"), no_stack_noted():
+    spending = rounds.budget_of(rounds.compiled_above(code)).spending(rounds.parts_of(code).has_begun())
+    with surfacing(), counters.timed("capture"), no_stack_noted(), spending:
         if code.co_flags & SUSPENDS:
             found = suspended(options, code)
         else:

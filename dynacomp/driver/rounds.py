@@ -10,6 +10,10 @@ A frame with graph breaks has many parts, the resume functions behind them, each
 or a simulation goes another way in each round, all of them would fill up with entries that serve nobody. What they have
 been captured again is therefore counted for all parts of a function together (`Parts`), and how often they served.
 
+Both count captures, whatever they take. What a program's captures may take is bounded, too (`Budget`): what is captured
+again, and the parts behind breaks, may cost it some seconds, and from then on half as long as it has run meanwhile.
+Past that Python runs what no entry serves, until the program has run for longer.
+
     >>> rounds = Rounds()
     >>> [call for call in range(1, 100) if rounds.may_capture(call)]
     [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 19, 27, 43, 75]
@@ -17,7 +21,11 @@ been captured again is therefore counted for all parts of a function together (`
 
 from __future__ import annotations
 
+import resource
+import time
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import CodeType
 from typing import Any
 
@@ -27,6 +35,7 @@ from dynacomp.capture.bytecode.resume import original_of
 
 FREE = 12  # calls with captures that a program may have in a row
 QUIET = 64  # so many calls without any, and all begins again
+GRACE, SHARE = 1.25, 0.5  # seconds for each entry that a code object may have; of the time that the program runs
 AGAIN, A_PART, WORTH = 8, 2, 2  # captures again of a function; for each of its parts; calls that each must serve
 
 
@@ -51,12 +60,45 @@ class Rounds:
         return True
 
 
+class Budget:
+    """Seconds that captures of one compiled function, and below it, may take. began: when the first was asked for;
+    spent: seconds of the CPUs that they took, those apart that were the first of their function."""
+
+    def __init__(self) -> None:
+        self.began, self.spent = time.monotonic(), 0.0
+
+    def is_over(self, grace: float) -> bool:
+        """Whether no more may be spent now. grace: seconds that any program may spend."""
+        if self.spent <= grace:
+            return False
+        return self.spent > grace + SHARE * (time.monotonic() - self.began - self.spent)
+
+    @contextmanager
+    def spending(self, counts: bool) -> Iterator[None]:
+        """What runs inside is a capture, which `counts` or not."""
+        before = cpu_seconds()
+        try:
+            yield
+        finally:
+            self.spent += counts * (cpu_seconds() - before)
+
+
+def cpu_seconds() -> float:
+    """What this process and the compilers that it has waited for have taken: a busy machine does not change it much."""
+    return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, (
+        resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+
+
 class Parts:
     """A function and its resume functions. again: how often one was captured that had been captured before."""
 
     def __init__(self) -> None:
         self.codes: dict[int, weakref.ref[CodeType]] = {}
         self.again = 0
+
+    def has_begun(self) -> bool:
+        """Whether a part of the function was captured before."""
+        return bool(self.codes)
 
     def note(self, code: CodeType) -> None:
         known = self.codes.get(id(code))
@@ -80,6 +122,7 @@ def parts_of(code: CodeType) -> Parts:
 
 _PARTS = IdentityTable()
 _ROUNDS = IdentityTable()  # code objects compare by value
+_BUDGETS = IdentityTable()
 
 
 def compiled_above(code: CodeType) -> CodeType:
@@ -93,7 +136,13 @@ def may_capture(root: CodeType) -> bool:
     return _ROUNDS.setdefault(root, Rounds).may_capture(_native.counters()["outer"])  # type: ignore[no-any-return]
 
 
+def budget_of(root: CodeType) -> Budget:
+    """Of the compiled function with this code."""
+    return _BUDGETS.setdefault(root, Budget)  # type: ignore[no-any-return]
+
+
 def forget() -> None:
     """Begins again."""
+    _BUDGETS.clear()
     _ROUNDS.clear()
     _PARTS.clear()

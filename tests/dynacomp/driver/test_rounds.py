@@ -5,7 +5,8 @@ import pytest
 
 import dynacomp
 from dynacomp import misses
-from dynacomp.driver.rounds import FREE, QUIET, Parts, Rounds
+from dynacomp.driver import rounds
+from dynacomp.driver.rounds import FREE, QUIET, Budget, Parts, Rounds
 
 X = jnp.arange(3.0)
 
@@ -93,3 +94,54 @@ def test_a_function_that_goes_another_way_in_each_round_is_left_to_python():
         assert (compiled(X, ways) == walk(X, ways)).all()
         seen.append(dynacomp.stats()["frames_captured"])
     assert seen[3] == seen[-1] <= 20 and dynacomp.stats()["frames_eager"]["churn"]
+
+
+def test_seconds_that_captures_may_take(monkeypatch):
+    """Some, and from then on a share of the time that the program has run besides."""
+    clock, cpus = [0.0], [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    monkeypatch.setattr(rounds, "cpu_seconds", lambda: cpus[0])
+    budget = Budget()
+    for counts in (True, False):
+        with pytest.raises(ValueError), budget.spending(counts):
+            clock[0], cpus[0] = clock[0] + 12, cpus[0] + 6  # a busy machine
+            raise ValueError
+    assert budget.spent == 6 and not budget.is_over(6)
+    budget.spent = 20
+    assert budget.is_over(10) and not budget.is_over(20)
+    clock[0] = 41
+    assert not budget.is_over(10)
+
+
+def test_a_function_whose_captures_take_too_long(monkeypatch, caplog):
+    """It is captured once, and runs in Python where no entry serves it; later it is captured again."""
+    dynacomp.reset()
+    monkeypatch.setattr(rounds, "GRACE", 0.0)
+    monkeypatch.setattr(rounds, "SHARE", 0.0)
+
+    def program(x, log):
+        for k in range(3):
+            dynacomp.graph_break()
+            log.append(k)
+            x = x * log[-1] + len(log)
+        return x
+
+    compiled, logs = dynacomp.jit(program, backend="eager"), ([], [])
+    for n in range(12):
+        if n == 6:
+            monkeypatch.setattr(rounds, "SHARE", 1e6)
+        assert (compiled(X + n, logs[0]) == program(X + n, logs[1])).all() and logs[0] == logs[1]
+        if n == 5:
+            assert dynacomp.stats()["frames_captured"] == 2 and dynacomp.stats()["frames_eager"]["dear"] >= 1
+    assert dynacomp.stats()["frames_captured"] > 2
+    assert caplog.text.count("captures have taken longer") == 1
+
+
+def test_a_function_that_must_be_compiled_whole_has_no_budget(monkeypatch):
+    dynacomp.reset()
+    monkeypatch.setattr(rounds, "GRACE", 0.0)
+    monkeypatch.setattr(rounds, "SHARE", 0.0)
+    compiled = dynacomp.jit(lambda x, k: x + len(k), backend="eager", fullgraph=True)
+    for n in range(4):
+        assert (compiled(X, "a" * n if n % 2 else [1] * n) == X + n).all()
+    assert dynacomp.stats()["frames_captured"] >= 2 and "dear" not in dynacomp.stats()["frames_eager"]
