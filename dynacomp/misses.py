@@ -64,7 +64,8 @@ USELESS = 8  # the same where they served not one; or as many as the code may ha
 PATIENCE, MAX_WAIT = 3, 4096  # after so many failed captures in a row, calls wait for the next attempt
 REFUSED, UNASKED = 32, 96  # after so many calls of full code, so many in a row ask nobody whether it is full yet
 RESTLESS = 16  # calls of code without an entry for which nobody asks, where captures have become rare
-DEBUGGING = ("jax_debug_nans", "jax_debug_infs", "jax_disable_jit", "jax_no_execution", "jax_check_tracer_leaks")
+DEBUGGING = ("jax_debug_nans", "jax_debug_infs", "jax_disable_jit", "jax_no_execution", "jax_check_tracer_leaks",
+             "jax_debug_key_reuse")
 
 
 class GraphBreakError(RuntimeError):

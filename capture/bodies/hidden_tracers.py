@@ -58,8 +58,9 @@ def _hides(tree: Any, found: Callable[[Any], bool]) -> bool:
 
 
 def _insides(obj: Any) -> Iterable[Any]:
-    if issubclass(type(obj), (tuple, list)):
-        return obj
+    for cls in (tuple, list):
+        if issubclass(type(obj), cls):
+            return [*cls.__iter__(obj)]  # a subclass's own length and order say nothing of what it holds
     if type(obj) is dict:
         return obj.values()
     if issubclass(type(obj), types.MethodType):

@@ -74,7 +74,9 @@ def _items(v: ListV) -> Iterator[tuple[str, Any]]:
 
 
 def _content(v: CellV) -> Iterator[tuple[str, Any]]:
-    yield f"C[{v.source.name!r}]", v.content  # type: ignore[union-attr]
+    """A cell of the frame's own function, or one found elsewhere: in the closure of a function from around."""
+    own = isinstance(v.source, S.ClosureCell)
+    yield f"C[{v.source.name!r}]" if own else f"{v.source!r}.cell_contents", v.content  # type: ignore[union-attr]
 
 
 define(ObjectV, Kind(stored=_attributes))

@@ -94,13 +94,14 @@ def handed(cap: Capture, values: tuple, given: tuple) -> dict[int, tuple[Any, Va
         value = cap.realize(value)
         if type(real) is not getattr(value, "cls", None):
             return
-        if not isinstance(real, tuple) or len(real):
+        if not isinstance(real, tuple) or tuple.__len__(real):
             found[id(real)] = real, value
         if is_dict(value) and type(real) is dict:
             for key, item in value.items.items():
                 note(item, real[key])
         elif is_sequence(value):
-            for item, element in zip(value.items, real):
+            base: Any = tuple if isinstance(real, tuple) else list
+            for item, element in zip(value.items, base.__iter__(real)):  # a subclass may iterate over other things
                 note(item, element)
 
     for value, real in zip((*values[0], *values[1].values()), (*given[0], *given[1].values())):

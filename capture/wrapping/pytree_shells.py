@@ -90,7 +90,7 @@ def _private(cap: Capture, value: PrivateV, memo: Memo) -> Any:
 def _tuple(cap: Capture, value: TupleV, memo: Memo) -> Any:
     """An existing tuple of constants is itself: what a tree's structure holds keeps its identity."""
     items, real = [shell(cap, i, memo) for i in items_of(cap, value)], value.real
-    if real is not None and len(real) == len(items) and all(map(operator.is_, items, real)):
+    if real is not None and tuple.__len__(real) == len(items) and all(map(operator.is_, items, tuple.__iter__(real))):
         cap.known.tuples.setdefault(id(real), value)
         return real
     return tuple(items) if value.cls is tuple else tuple.__new__(value.cls, items)

@@ -180,6 +180,13 @@ def trace(fn: Callable[..., Any], avals: list[Aval]) -> ClosedJaxpr:
         return jax.make_jaxpr(fn)(*map(as_struct, avals))
 
 
+@contextlib.contextmanager
+def our_own() -> Iterator[None]:
+    """Within the block no array code is the program's: how strict that wants JAX to be has been asked."""
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        yield
+
+
 def deciding(avals: Iterable[Any]) -> Any:
     """Within the block comparisons of symbolic sizes are decided (see `Scope`)."""
     scope = next((d.scope for a in avals for d in a.shape if is_symbolic(d)), None)
@@ -238,7 +245,7 @@ def translate(closed: ClosedJaxpr, name: str = "graph", names: list[str] | None 
     names = names or [f"x{i}" for i in range(len(avals))]
     inputs = [builder.placeholder(n, a) for n, a in zip(names, avals)]
     writer = Writer(builder, places)
-    with blaming_sizes(closed.in_avals), deciding(closed.in_avals):
+    with blaming_sizes(closed.in_avals), deciding(closed.in_avals), our_own():
         outs = writer.inline(closed, inputs)
     outs = [writer.as_node(o, v.aval) for o, v in zip(outs, closed.jaxpr.outvars)]
     graph = builder.finish(tuple(outs))

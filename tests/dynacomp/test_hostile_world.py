@@ -181,6 +181,17 @@ def test_debugging_settings(setting):
         agree(f, a)
 
 
+def test_keys_that_are_used_twice_are_looked_for():
+    key = jax.random.key(0)
+    f = dynacomp.jit(lambda: jax.random.uniform(key) + 1, backend="eager")
+    assert f() == f()
+    with jax.debug_key_reuse(True):
+        f()
+        with pytest.raises(jax.errors.KeyReuseError):
+            f()
+    assert f() == f()
+
+
 def test_leaks_are_looked_for():
     """JAX takes the tracers that a capture holds for leaked ones, and takes its time to say so."""
     kept = []

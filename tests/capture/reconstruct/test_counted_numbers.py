@@ -79,6 +79,24 @@ def test_globals_and_cells():
     assert (TOTAL - first, count) == (4, 8) and dynacomp.stats()["frames_captured"] == 1
 
 
+@pytest.mark.parametrize("compiled_inside", [False, True])
+def test_cells_of_functions_from_around(compiled_inside):
+    """What is called counts, not the function that is compiled: the cell is found in its closure."""
+    count = 0
+
+    def step(x):
+        nonlocal count
+        count += 1
+        return x * count
+
+    inner = dynacomp.jit(step, backend="eager") if compiled_inside else step
+    outer = dynacomp.jit(lambda x: inner(inner(x)) + count, backend="eager")
+    dynacomp.reset()
+    assert [float(outer(X)[1]) for _ in range(4)] == [1 * 2 + 2, 3 * 4 + 4, 5 * 6 + 6, 7 * 8 + 8]
+    stats = dynacomp.stats()
+    assert count == 8 and stats["frames_captured"] == 1 and not stats["frames_eager"]
+
+
 def test_what_has_to_be_a_constant_is_one():
     """The number of a name, an axis: as where it was seen to change."""
     class Names:

@@ -10,6 +10,7 @@ import jmp
 import optax
 import pytest
 from flax import struct
+from jax.scipy.spatial.transform import Rotation
 
 import dynacomp
 from tests.capture.program_kit import check_one_graph, outcome
@@ -191,3 +192,12 @@ def test_containers_of_the_caller_that_libraries_hand_back():
         tree = {"a": jnp.ones(n)}
         assert compiled(tree)[0] is tree
     assert dynacomp.stats()["frames_captured"] == 2
+
+
+def test_a_named_tuple_that_will_not_be_counted_is_handed_through():
+    """Its class forbids `len` of a single one: what it holds is asked of the tuple."""
+    check_one_graph(lambda q: Rotation.from_quat(q).inv().as_rotvec(), (jnp.array([0.1, 0.2, -0.3, 0.9]),))
+    compiled = dynacomp.jit(lambda q: (Rotation.from_quat(q), Rotation.from_quat(q).inv()), backend="eager")
+    for scale in (1.0, 2.0, -1.0):
+        one, other = compiled(jnp.array([0.1, 0.2, -0.3, 0.9]) * scale)
+        assert type(one) is type(other) is Rotation and bool((one.quat[:3] == -other.quat[:3]).all())

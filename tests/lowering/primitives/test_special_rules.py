@@ -25,6 +25,13 @@ def test_bessel_functions(order):
 
 
 @pytest.mark.parametrize("order", [0, 1])
+def test_strictness_is_asked_of_the_program_alone(order):
+    function = (lax.bessel_i0e, lax.bessel_i1e)[order]
+    with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
+        same_as_eager(function, EDGES.astype(jnp.bfloat16))
+
+
+@pytest.mark.parametrize("order", [0, 1])
 def test_bessel_functions_in_double(order):
     with jax.enable_x64(True):
         x = np.linspace(-60, 60, 1001)
