@@ -278,6 +278,9 @@ PyObject *dc_suspended_delegate(PyObject *module, PyObject *gen);
 PyObject *dc_set_suspended_local(PyObject *module, PyObject *args);
 PyObject *dc_set_suspended_delegate(PyObject *module, PyObject *args);
 PyObject *dc_unnoticed(PyObject *module, PyObject *x); /* unnoticed.c */
+PyObject *dc_read_bool(PyObject *module, PyObject *x); /* read_scalar.c */
+PyObject *dc_read_int(PyObject *module, PyObject *x);
+PyObject *dc_read_float(PyObject *module, PyObject *x);
 PyObject *dc_upcoming(PyObject *module, PyObject *args); /* iterators.c */
 PyObject *dc_iterated(PyObject *module, PyObject *it);
 PyObject *dc_set_enumerate(PyObject *module, PyObject *args);

@@ -13,6 +13,8 @@
                     call
     structures      Structures of trees that leave the capture: each call puts its own objects in
     array_identity  Which object an array is that the Graph chose: an input, or a new one
+    readers         Python's numbers out of arrays without dimensions, at run time: what reads each kind
+                    fastest
     checks          Conditions that a Graph computes and Python trusts: what replacement code does when
                     one does not hold
     output          The end of a capture: its Graph, and what runs in place of the frame

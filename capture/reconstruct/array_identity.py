@@ -11,6 +11,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+from dynacomp.capture import _native
 from dynacomp.capture.numbers import dynamic_scalars
 from dynacomp.capture.numbers.host_functions import as_scalar
 from dynacomp.capture.symbolic.machine import Capture
@@ -46,7 +47,7 @@ def first(v: ArrayV) -> int:
 
 def chosen(origin: Any, made: Any, first: int, existing: tuple[Any, ...]) -> Any:
     """At run time: the array of that origin."""
-    number = int(origin)
+    number = _native.read_int(origin)
     return existing[number - first] if number else made
 
 

@@ -28,6 +28,7 @@ from dynacomp.capture.numbers import host_arrays, size_values
 from dynacomp.capture.reconstruct import runtime, structures, tracebacks
 from dynacomp.capture.reconstruct.array_identity import candidates, chosen, first, object_of
 from dynacomp.capture.reconstruct.emit_sources import load_globals, load_source
+from dynacomp.capture.reconstruct.readers import reader
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import differs_since, leaving, leaving_apart, waits_for_effects
 from dynacomp.capture.values.callables import BuiltinMethodV, FunctionV, MethodV, PartialV, SettingV, SuperV
@@ -288,7 +289,7 @@ def _chosen(e: Emitter, v: ArrayV) -> None:
 
 def _number(e: Emitter, v: NumberV) -> None:
     leaving(e.cap, v)
-    e.call(v.kind, lambda: e.item(lambda: e.op("LOAD_FAST", OUTPUTS), e.output(v.node)))
+    e.call(reader(v.kind), lambda: e.item(lambda: e.op("LOAD_FAST", OUTPUTS), e.output(v.node)))
     e.remember(v)
 
 

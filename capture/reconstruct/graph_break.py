@@ -34,6 +34,7 @@ from dynacomp.capture.bytecode.stack_effects import operands
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.reconstruct.emit_sources import load_globals
 from dynacomp.capture.reconstruct.output import Recipe, Writer
+from dynacomp.capture.reconstruct.readers import reader
 from dynacomp.capture.reconstruct.unchanged import effects
 from dynacomp.capture.reconstruct.unnoticed import AtBreak, is_quiet
 from dynacomp.capture.symbolic.machine import Capture, Frame
@@ -131,7 +132,10 @@ class Leaver:
             e.op("STORE_FAST", name)
         needed = {*self.saved, *self.cells, *_names(self.rest)}
         self.w.forget(needed.union(_names(self.operands)))
-        self._fill(self.operands)
+        if i.name in TRUTHS:
+            self._truth()
+        else:
+            self._fill(self.operands)
         self.w.forget(needed)
         used = len(self.operands)
         if i.name in SIMPLER:
@@ -147,13 +151,21 @@ class Leaver:
         after = used + dis.stack_effect(opcode, arg, jump=False)
         if "JUMP" in i.name or i.name in ("FOR_ITER", "SEND"):
             label = Label()
-            if i.name in ("POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE") and VERSION >= (3, 13):
-                e.out.append(Instr("TO_BOOL", lineno=i.line))  # the jump itself takes only bools
             e.out.append(Instr(i.name.replace("BACKWARD", "FORWARD"), label, location=self._original().location))
             jumped = 0 if i.name == "FOR_ITER" else used + dis.stack_effect(opcode, arg, jump=True)
             return label, after, jumped
         e.out.append(self._copy())
         return None, after, 0
+
+    def _truth(self) -> None:
+        """The truth of the operand: asked before the jump, since an array's can be read without asking its class."""
+        first = len(self.e.out)
+        self.e.begin_call(lambda: self.e.const(reader(bool)))
+        self._fill(self.operands)
+        self.e.end_call(1)
+        for instr in self.e.out[first:]:
+            if isinstance(instr, Instr):
+                instr.location = self._original().location
 
     def _original(self) -> Instr:
         """The instruction as `bytecode` has it in the original code."""
@@ -268,6 +280,7 @@ def _plain_attr(i: Instruction) -> tuple[str, Any]:
 
 
 JUMPS = ("JUMP_BACKWARD", "JUMP_FORWARD", "JUMP_BACKWARD_NO_INTERRUPT")
+TRUTHS = tuple(f"POP_JUMP_{way}IF_{what}" for way in ("", "FORWARD_", "BACKWARD_") for what in ("TRUE", "FALSE"))
 LEAVES = ("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE")
 LOOP_END = {(3, 11): (), (3, 12): ("END_FOR",)}.get(VERSION, ("END_FOR", "POP_TOP"))
 # Instructions that push a callee with NULL or self run as plain loads; AFTER says what the stack is then.

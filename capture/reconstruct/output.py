@@ -45,6 +45,7 @@ from dynacomp.capture.reconstruct.emit import (
     own_stacks,
 )
 from dynacomp.capture.reconstruct.emit_sources import load_globals, load_source
+from dynacomp.capture.reconstruct.readers import reader
 from dynacomp.capture.reconstruct.unchanged import changed_entries, effects, unmoved
 from dynacomp.capture.symbolic.effects import Effect, Effects, Globals, Made, Phase, Real
 from dynacomp.capture.symbolic.generator_finalization import check_none_lost
@@ -179,7 +180,7 @@ def _array(cap: Capture, v: ArrayV, outputs: dict[Node, int]) -> Any:
 
 def _number(cap: Capture, v: NumberV, outputs: dict[Node, int]) -> Any:
     leaving(cap, v)
-    return ("call", v.kind, [("out", outputs.setdefault(v.node, len(outputs)))], {})
+    return ("call", reader(v.kind), [("out", outputs.setdefault(v.node, len(outputs)))], {})
 
 
 def _constant(cap: Capture, v: Const, outputs: dict[Node, int]) -> Any:
