@@ -416,11 +416,12 @@ def failed_guard(fn: Any, code: CodeType, args: tuple[Any, ...]) -> str:
 
 
 def failed_part(fn: Any, code: CodeType, args: tuple[Any, ...], had: set[Source]) -> tuple[Source | None, str, str]:
-    """The argument whose content fails a guard of the entry that served last, the sizes of its arrays apart, the
-    container that has another content, and that guard in words. had: arguments as long as in an earlier call: what
+    """The argument whose content fails a guard of the entry that comes nearest, of which the most guards hold, the
+    sizes of its arrays apart, the container that has another content, and that guard in words. Of entries for objects
+    of several shapes (trees, say), that one was for the same shape. had: arguments as long as in an earlier call: what
     keeps the entry of that call from serving this one is what counts."""
     steps = [(entry.info, entry.guards.check(fn, args)) for entry in _native.entries(code)]
-    failures = [(info, step) for info, step in steps if info is not None and step >= 0]
+    failures = sorted(((info, step) for info, step in steps if info is not None and step >= 0), key=lambda f: -f[1])
     nearest = [(info, step) for info, step in failures if info.sized[step] or (
         info.contents[step] if info.arguments[step] is None else info.arguments[step] not in had)]
     return next(((info.arguments[step], info.contents[step], info.origin[step]) for info, step in nearest or failures),

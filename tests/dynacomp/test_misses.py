@@ -449,3 +449,29 @@ def test_entries_of_eager_code_serve_no_transformation():
     for n in (7, 8):
         jax.grad(compiled)(jnp.ones(n))
     assert captures() == before
+
+
+class Node:
+    def __init__(self, *parents):
+        self.parents = parents
+
+
+def test_what_changes_is_learnt_from_the_entry_that_comes_nearest(caplog):
+    """Not from the one that served last: of objects that have three shapes in turn, that was of another shape."""
+    def chain(n):
+        return Node(chain(n - 1)) if n else Node()
+
+    def count(node):
+        return 1 + sum([count(p) for p in node.parents])
+
+    def program(x, node, state):
+        many = count(node)
+        state["log"].append(many)
+        return x * many, list(state["log"])
+
+    compiled, states = jit(program), ({"log": []}, {"log": []})
+    for n in range(16):
+        found, wanted = (f(ones(3), chain(n % 3 + 1), s) for f, s in zip((compiled, program), states))
+        assert (found[0] == wanted[0]).all() and found[1] == wanted[1] and states[0] == states[1]
+        assert captures() == min(n + 1, 6)
+    assert "recompile limit" not in caplog.text

@@ -273,3 +273,29 @@ def test_arithmetic_that_warns_is_not_asked_of_by_guards():
             want = scaled(jnp.ones(2), n)
         assert np.array_equal(got, want)
         assert [str(w.message) for w in ours] == [str(w.message) for w in theirs], n
+
+
+@pytest.mark.parametrize("read", [
+    np.ndarray.tolist, lambda a: sum(a.tolist()), lambda a: sorted(zip(a.tolist(), "abc"))])
+def test_a_list_that_is_as_long_as_data_that_changes_is_made_by_python(read):
+    """It was captured for each length, up to the limit of entries."""
+    def program(x, rows):
+        return x * 2, read(rows)
+
+    dynacomp.reset()
+    made, counts = dynacomp.jit(program, backend="eager", options={"capture_idle": False}), []
+    for n in (5, 6, 7, 9, 8, 5, 11, 3, 1, 4, 12, 10):
+        (x, got), (y, want) = made(jnp.ones(2), np.arange(n) % 3), program(jnp.ones(2), np.arange(n) % 3)
+        assert np.array_equal(x, y) and got == want and repr(got) == repr(want)
+        counts.append(dynacomp.stats()["frames_captured"])
+    assert counts[5] - counts[0] <= 3 and counts[-1] - counts[6] <= 1
+    assert "limit" not in dynacomp.stats()["frames_eager"]
+
+
+def test_a_list_of_a_fixed_number_of_parts_needs_no_break():
+    def program(x, rows):
+        first, second = np.array_split(rows, 2)
+        return x * 2 + first[0], second
+
+    compiled_like_plain(program, [(jnp.ones(2), np.arange(n) % 3) for n in (2, 5, 6, 7, 9, 8, 5, 11, 3, 4, 12)], 3)
+    assert not dynacomp.stats()["breaks"]
