@@ -221,7 +221,7 @@ def denied(code: CodeType, options: Options) -> str | None:
     root = rounds.compiled_above(code)
     if not rounds.may_capture(root):
         return "restless"
-    again = rounds.parts_of(code).has_begun()
+    again = rounds.parts_of(code).has_begun() and not options.capture_idle  # with that all is captured
     return "dear" if again and rounds.budget_of(root).is_over(rounds.GRACE * options.recompile_limit) else None
 
 

@@ -61,7 +61,8 @@ class Options:
     threads: how many threads one compiled call may use.
     recompile_limit: entries that one code object may hold before its calls run eagerly.
     passes: the passes that it goes through (see `dynacomp.passes`); None for those in force in the process.
-    capture_idle: whether frames that compute nothing with arrays are captured, too: slower, for tests of capture.
+    capture_idle: whether frames that compute nothing with arrays are captured, too, however long it takes: slower, for
+        tests of capture.
     measure: whether calls are timed, and plain Python runs what it runs faster (see `dynacomp.driver.timing`).
     recall: whether what other processes found out is used (see `dynacomp.driver.recall`).
     verify: whether primitive Graphs and Kernels are verified between all steps.

@@ -35,7 +35,7 @@ from dynacomp.capture.bytecode.resume import original_of
 
 FREE = 12  # calls with captures that a program may have in a row
 QUIET = 64  # so many calls without any, and all begins again
-GRACE, SHARE = 1.25, 0.5  # seconds for each entry that a code object may have; of the time that the program runs
+GRACE, SHARE = 3.75, 0.5  # seconds for each entry that a code object may have; of the time that the program runs
 AGAIN, A_PART, WORTH = 8, 2, 2  # captures again of a function; for each of its parts; calls that each must serve
 
 

@@ -126,7 +126,7 @@ def test_a_function_whose_captures_take_too_long(monkeypatch, caplog):
             x = x * log[-1] + len(log)
         return x
 
-    compiled, logs = dynacomp.jit(program, backend="eager"), ([], [])
+    compiled, logs = dynacomp.jit(program, backend="eager", options={"capture_idle": False}), ([], [])
     for n in range(12):
         if n == 6:
             monkeypatch.setattr(rounds, "SHARE", 1e6)
