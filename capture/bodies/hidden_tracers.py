@@ -1,20 +1,26 @@
-"""Arrays where JAX does not look for leaves: in bound methods, closures and partials that an object keeps.
+"""What JAX does not look for: it stands in bound methods, closures and partials.
 
-An object that a library's call makes and that keeps such arrays only exists under a trace: it is no tree of
-Values, but a node that makes it anew.
+An object that a library's call makes and that keeps arrays there only exists under a trace: it is no tree of
+Values, but a node that makes it anew. A function that keeps a generator of random numbers there is not pure.
 """
 
 from __future__ import annotations
 
 import functools
+import random
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import jax
+import numpy as np
 
 from dynacomp.capture.base.classes import entries, own_dict
 from dynacomp.capture.wrapping.builder import is_plain_instance
+
+DRAWN = (random.Random, np.random.RandomState, np.random.Generator, np.random.BitGenerator, Iterator)
+KEEPING = (types.FunctionType, types.MethodType, functools.partial, tuple)
+METHODS_IN_C = (types.BuiltinMethodType, types.MethodWrapperType, type(np.random.RandomState.rand))
 
 
 def hides_tracers(tree: Any) -> bool:
@@ -33,6 +39,20 @@ def continues_trace(fn: Any) -> bool:
     its functions: such a trace is no other call's."""
     return issubclass(type(fn), types.FunctionType) and any(
         issubclass(type(held), jax.core.Trace) for held in _insides(fn))
+
+
+def draws(fn: Any) -> bool:
+    """Whether a library's function keeps what gives something else each time: a generator of random numbers, one of
+    its methods, an iterator."""
+    todo, seen = [fn], set[int]()
+    while todo:
+        obj = todo.pop()
+        if isinstance(getattr(obj, "__self__", None) if type(obj) in METHODS_IN_C else obj, DRAWN):
+            return True
+        if id(obj) not in seen and issubclass(type(obj), KEEPING):
+            seen.add(id(obj))
+            todo.extend(_insides(obj))
+    return False
 
 
 def _is_of_trace(obj: Any) -> bool:

@@ -24,7 +24,7 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bodies.body_variants import Dispatch, differ_by_bodies
-from dynacomp.capture.bodies.hidden_tracers import continues_trace, hides_tracers
+from dynacomp.capture.bodies.hidden_tracers import continues_trace, draws, hides_tracers
 from dynacomp.capture.bodies.subgraphs import Standin, localise, never_called, place_of
 from dynacomp.capture.bodies.treedef_contents import in_structure
 from dynacomp.capture.bodies.trees import unflattened
@@ -139,6 +139,10 @@ def _refuse_function(fn: Any, args: list[Value]) -> None:
     """Break for functions whose results are not all that they do, or depend on more than their arguments."""
     if continues_trace(fn):
         raise Break("tracer", f"{label(fn)} goes on with a trace that runs the caller")
+    made = [part for a in args if is_library_object(a) for part in a.args]  # a Partial of such a function
+    for kept in (fn, *(peek(a) for a in of_class(Const, (*args, *made)))):
+        if draws(kept):
+            raise Break("call", f"{label(kept)}, which keeps what gives something else each time")
     if has_effect(_called(fn, args)) or decorates(fn, [peek(a) for a in of_class(Const, args)]):
         raise Break("effect", f"{label(fn)} changes more than its result")
     if fn is jax.closure_convert:  # what it hands back depends on which arrays are tracers

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax._src import test_util
 
 import dynacomp
 
@@ -152,3 +153,33 @@ def test_arrays_that_come_back_are_the_same():
     for given in (np.ones(3, np.float32), jnp.ones(2)):
         want, got = program(x, given), dynacomp.jit(program, backend="eager")(x, given)
         assert got[:2] == want[:2] and got[2] is x
+
+
+RANDOM = np.random.RandomState(0)
+DRAWN = test_util.rand_int(RANDOM, 100)  # a function of a library whose cell holds the generator
+PARTIAL = jax.tree_util.Partial(DRAWN)
+
+
+@pytest.mark.parametrize("fn", [
+    lambda x: (x * (sizes := DRAWN((3,), np.int64)).sum(), sizes),
+    lambda x: (x * (sizes := test_util.rand_int(RANDOM, 100)((3,), np.int64)).sum(), sizes),
+    lambda x: (x * (sizes := PARTIAL((3,), np.int64)).sum(), sizes),
+    lambda x: (x, *jax.tree.map(DRAWN, [3, 3], [np.int64, np.int32])),
+])
+def test_what_keeps_a_generator_of_random_numbers_is_no_node(fn):
+    """It was called while the call was captured: the sum was a constant, and the numbers were drawn again."""
+    compiled, x = dynacomp.jit(fn, backend="eager"), jnp.ones(3)
+    RANDOM.seed(0)
+    want = [fn(x) for _ in range(4)]
+    RANDOM.seed(0)
+    got = [compiled(x) for _ in range(4)]
+    assert jax.tree.all(jax.tree.map(lambda a, b: type(a) is type(b) and bool((a == b).all()), got, want))
+    assert RANDOM.randint(1 << 30) == _after(fn, x)
+
+
+def _after(fn, x):
+    """What the generator gives behind four calls."""
+    RANDOM.seed(0)
+    for _ in range(4):
+        fn(x)
+    return RANDOM.randint(1 << 30)
