@@ -267,10 +267,21 @@ template <class V> DC_INLINE V shift_right_arithmetic(V x, V n) {
   U clipped = k >= width ? most : k;
   return bits_as<V>((S)(bits_as<S>(x) >> bits_as<S>(clipped)));
 }
+// In lanes: counts of two bits, of four, of eight, and the bytes' sum in the highest.
 template <class V> DC_INLINE V population_count(V x) {
-  return map_lanes(x, [](auto a) {
-    return (decltype(a))__builtin_popcountll((unsigned long long)(typename ints<sizeof(a)>::u)a);
-  });
+  typedef typename lane<V>::uints U;
+  typedef elem<U> E;
+  if constexpr (is_scalar<V>::value) {
+    return (V)__builtin_popcountll((unsigned long long)(U)x);
+  } else {
+    constexpr int width = 8 * sizeof(E);
+    constexpr E all = (E)~(E)0, pairs = all / 3, fours = all / 5, eights = all / 17, ones = all / 255;
+    U u = bits_as<U>(x);
+    u = u - ((u >> 1) & pairs);
+    u = (u & fours) + ((u >> 2) & fours);
+    u = (u + (u >> 4)) & eights;
+    return bits_as<V>((U)((u * ones) >> (width - 8)));
+  }
 }
 template <class V> DC_INLINE V clz(V x) {
   return map_lanes(x, [](auto a) {

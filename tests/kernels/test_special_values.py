@@ -4,6 +4,7 @@ What eager JAX gives there is the specification, operation by operation: bfloat1
 subnormals XLA flushes in arithmetic and keeps in what only moves bits; those of float16 are normal in float32.
 """
 
+import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
@@ -81,3 +82,12 @@ def test_functions_of_two_numbers(dtype):
     functions |= {"clamp": lambda x, y: lax.clamp(y, x, y), "wider": lambda x, y: jnp.minimum(x, y.astype(jnp.float32)),
                   "where": lambda x, y: jnp.where(x < y, x, y)}
     check(functions, x, y)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
+def test_bits_of_whole_numbers_are_counted(dtype):
+    info = np.iinfo(dtype)
+    drawn = np.random.default_rng(0).integers(info.min, info.max, 300, dtype, endpoint=True)
+    with jax.enable_x64(True):
+        x = jnp.asarray(np.concatenate([drawn, np.array([info.min, info.max, 0, 1], dtype)]))
+        check({"population_count": lax.population_count, "clz": lax.clz}, x)
