@@ -447,7 +447,9 @@ def _traced(cap: Capture, fn: Any, run: Any, nodes: list[Node]) -> Any:
         raise _needs_values(cap, fn, error) from None
     except ours(Exception) as error:
         wants_size = isinstance(error, jax.errors.InconclusiveDimensionOperation)
-        if not wants_size or not any(sizes_in(*(n.aval for n in nodes))):
+        if wants_size and any(sizes_in(*(n.aval for n in nodes))):
+            _spell_numbers(cap, fn, nodes)
+        else:
             _fix_numbers(cap, fn, step, nodes)
         _show_arrays(cap, nodes)
         raise Failed(error) from None
@@ -489,12 +491,17 @@ def _program_error(cap: Capture, fn: Any, lowered: Any, error: Exception) -> Bas
     raise Break("raises", type(error).__name__)
 
 
+def _spell_numbers(cap: Capture, fn: Any, nodes: list[Node]) -> None:
+    """NumPy numbers that a failing call was given become sizes: see `spelled_sizes`."""
+    spell_next(cap, fn, {s for s, n in cap.numbers.scalar_nodes.items() if seen_inside(cap, n) in nodes})
+
+
 def _fix_numbers(cap: Capture, fn: Any, step: int, nodes: list[Node]) -> None:
     """Changing Python numbers that a failing call was given, in what earlier calls have made of them too
     (`x.at[:n]`), or has read since `step` in its bodies, become constants: it may want those. NumPy's are sizes before
-    that (see `spelled_sizes`). Not yet those that are computed from sizes, in a function that is entered: sizes may be
+    that. Not yet those that are computed from sizes, in a function that is entered: sizes may be
     what this one can't take, either."""
-    spell_next(cap, fn, {s for s, n in cap.numbers.scalar_nodes.items() if seen_inside(cap, n) in nodes})
+    _spell_numbers(cap, fn, nodes)
     enters = bool(cap.lessons.entered) and may_enter(cap, fn) and any(sizes_in(*(n.aval for n in nodes)))
     sizes_first = sorted(cap.numbers.scalar_reads, key=lambda read: not size_values.may_become(cap, read[1]))
     for read_at, value in sizes_first:
