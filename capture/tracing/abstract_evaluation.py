@@ -22,6 +22,7 @@ from jax._src.checkify import Error
 from jax._src.core import NamedAxisEffect, subjaxprs, trace_ctx
 from jax._src.debugging import debug_effect
 from jax._src.interpreters import mlir
+from jax._src.literals import typed_scalar_types
 from jax.extend.core import primitives
 
 from dynacomp.capture.base.errors import Break, GiveUp, NeverCalled, Raised, Restart, had_no_room
@@ -63,6 +64,7 @@ from dynacomp.capture.tracing.jaxprs import jaxpr_of
 from dynacomp.capture.tracing.library_effects import noticing
 from dynacomp.capture.tracing.library_reads import overhearing
 from dynacomp.capture.tracing.lowered_args import (
+    called_by,
     fails_now,
     leaf_nodes,
     library_args,
@@ -76,11 +78,12 @@ from dynacomp.capture.tracing.lowered_args import (
     standins_in,
 )
 from dynacomp.capture.tracing.passthrough import (
-    called_by,
     depends,
     handed,
     handed_back,
+    is_of_jax,
     one_level,
+    typed,
     with_arrays,
     with_numbers,
 )
@@ -256,10 +259,13 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: 
     avals, deep = iter(seen.jaxpr.out_avals), iter(depends(seen.jaxpr.jaxpr))
     reached = [_is_array(x) and next(deep) for x in seen.leaves]
     leaves = [_result_leaf(next(avals)) if _is_array(x) else x for x in seen.leaves]
-    leaves = with_numbers(cap, fn, (args, kwargs), seen.tree, leaves, seen.origins, reached, since)
+    if is_of_jax(called_by(fn, (args, kwargs))):
+        shown = typed(cap, fn, (args, kwargs), seen.leaves, seen.jaxpr)
+        leaves = [known if type(known) in typed_scalar_types else leaf for leaf, known in zip(leaves, shown)]
     origins = _origins(cap, fn, (args, kwargs), seen)
+    leaves = with_numbers(cap, fn, (args, kwargs), seen.tree, leaves, origins, reached, since)
     leaves = with_arrays(cap, seen.tree, leaves, origins)
-    leaves = with_numpys(cap, fn, (args, kwargs), seen.tree, leaves)
+    leaves = with_numpys(cap, fn, (args, kwargs), seen.tree, leaves, origins)
     leaves = [number or leaf for leaf, number in zip(leaves, seen.counted)]
     try:
         result = _put_together(seen.tree, leaves)

@@ -16,25 +16,31 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax._src.literals import TypedNdArray
 
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.bodies.subgraphs import Standin, is_array
 from dynacomp.capture.graph.avals import Aval, aval_of, is_aval
+from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.symbolic.libraries import is_host, label, looks_inside
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.tracing.failures import enter_class, enter_others
-from dynacomp.capture.tracing.lowered_args import leaf_nodes, library_args, parts, run_now, standins_in
-from dynacomp.capture.tracing.passthrough import Passed, called_by, is_of_jax, once_more
+from dynacomp.capture.tracing.lowered_args import called_by, leaf_nodes, library_args, parts, run_now, standins_in
+from dynacomp.capture.tracing.passthrough import RAW, Passed, is_of_jax, made_now, once_more
 
 NUMPYS = (np.ndarray, np.generic)
+OTHERS = (*NUMPYS, TypedNdArray)
 
 
-def with_numpys(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[Any]) -> list[Any]:
+def with_numpys(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[Any],
+                origins: list[Node | None]) -> list[Any]:
     """The leaves of the result of `fn(*args, **kwargs)`, `lowered` being (args, kwargs): Passed where eager JAX has one
-    of the NumPy arrays that the call is given."""
+    of the NumPy arrays that the call is given. `origins`: the Nodes that come out as they went in."""
     given = {n: cap.libraries.numpys[n] for n in leaf_nodes(lowered) if n in cap.libraries.numpys}
     called, standins = called_by(fn, lowered), list(standins_in(lowered))
+    if given and (isinstance(called, RAW) or is_of_jax(called) and not given.keys().isdisjoint(origins)):
+        return _of_jax(cap, fn, lowered, leaves, given)
     if not given and not _spells(lowered) or is_of_jax(called) or _may_run_program(called, lowered, standins):
         return leaves
     shown = {n: _read_only(array) for n, (_, array) in given.items()}
@@ -50,6 +56,23 @@ def with_numpys(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[A
         raise Break("leaves", f"{label(called)} deals with a NumPy array")
     return [Passed(leaf.shape, leaf.dtype, leaf.weak_type, known[id(x)]) if id(x) in known else leaf
             for leaf, x in zip(leaves, found[0])]
+
+
+def _of_jax(cap: Capture, fn: Any, lowered: tuple, leaves: list[Any], given: dict[Node, Any]) -> list[Any]:
+    """The same for a function of JAX's, whose Python hands them back, or an array of its own for them (`TypedNdArray`),
+    which its derivatives make: then Python makes the call."""
+    shown = {n: _read_only(array) for n, (_, array) in given.items()}
+    standins = list(standins_in(lowered))
+    if any(s.numbers or s.changing for s in standins):  # a second run would do it again
+        return leaves
+    with once_more(cap, standins):
+        found = made_now(cap, fn, lowered, shown)
+    known = {id(shown[n]): value for n, (value, _) in given.items()}
+    if found is None or len(found) != len(leaves) or any(
+            is_aval(leaf) and id(x) not in known and isinstance(x, OTHERS) for leaf, x in zip(leaves, found)):
+        raise Break("leaves", f"{label(called_by(fn, lowered))} deals with a NumPy array")
+    return [Passed(leaf.shape, leaf.dtype, leaf.weak_type, known[id(x)]) if is_aval(leaf) and id(x) in known else leaf
+            for leaf, x in zip(leaves, found)]
 
 
 def _spells(lowered: tuple) -> bool:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import Any
 
 from jax._src.interpreters.partial_eval import DynamicJaxprTrace
-from jax.extend.core import Var
+from jax.extend.core import Literal, Var
 from jax.extend.core import primitives as p
 
 INNER = {p.custom_jvp_call_p: "call_jaxpr", p.custom_vjp_call_p: "call_jaxpr", p.remat_p: "jaxpr"}
@@ -26,15 +26,28 @@ INNER = {p.custom_jvp_call_p: "call_jaxpr", p.custom_vjp_call_p: "call_jaxpr", p
 
 def handed_on(jaxpr: Any, copies: bool = False) -> list[int | None]:
     """For each result the place of the argument that it is, if it is one, or a copy of it where `copies` count."""
-    came: dict[Any, int | None] = {v: i for i, v in enumerate(jaxpr.invars)}
+    places = {v: i for i, v in enumerate(jaxpr.invars)}
+    return [places.get(v) if isinstance(v, Var) else None for v in _came(jaxpr, copies)]
+
+
+def literals(closed: Any) -> list[Any]:
+    """For each result the number or NumPy array that went through equations to become it. One that none has seen is an
+    array that JAX has made of it (`jnp.asarray`)."""
+    consts = dict(zip(closed.jaxpr.constvars, closed.consts))
+    return [None if v is out else v.val if isinstance(v, Literal) else consts.get(v)
+            for v, out in zip(_came(closed.jaxpr), closed.jaxpr.outvars)]
+
+
+def _came(jaxpr: Any, copies: bool = False) -> list[Any]:
+    """For each result what it is, as it is: an argument or a literal; None for others."""
+    came: dict[Any, Any] = {v: v for v in (*jaxpr.constvars, *jaxpr.invars)}
+    known = lambda v: came.get(v) if isinstance(v, Var) else v
     for eqn in jaxpr.eqns:
         for out, place in zip(eqn.outvars, [0] if copies and eqn.primitive is p.copy_p else _through(eqn)):
-            came[out] = None if place is None else _known(came, eqn.invars[place])
-    return [_known(came, v) for v in jaxpr.outvars]
-
-
-def _known(came: dict[Any, int | None], v: Any) -> int | None:
-    return came.get(v) if isinstance(v, Var) else None
+            came[out] = None if place is None else known(eqn.invars[place])
+            if eqn.primitive is p.device_put_p and came[out] not in jaxpr.invars:
+                came[out] = None  # it makes an array of a number
+    return [known(v) for v in jaxpr.outvars]
 
 
 def _through(eqn: Any) -> list[int | None]:

@@ -361,6 +361,13 @@ def as_number(size: Any) -> Any:
     return weak(size.dimension_as_value() if type(size) is Size else size, int)
 
 
+def called_by(fn: Any, lowered: tuple) -> Any:
+    """What runs: a library's object, where `fn` only calls its first argument."""
+    first = lowered[0][0] if lowered[0] and module_of(fn) == OBJECT_CALLS else fn
+    return first.make if isinstance(first, LibraryArg) else first.treedef.node_data()[0] if isinstance(
+        first, Tree) and first.treedef.node_data() else first
+
+
 def may_be_asked(lowered: Any) -> bool:
     """Whether a call may run once more with the sizes at hand: no function of the program's would run."""
     return not any(True for _ in standins_in(lowered))

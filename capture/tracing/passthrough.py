@@ -7,6 +7,10 @@ it is; one that the library's Python computed cannot come from the Graph, nor wh
 (`eqx.is_array`): then the library's function or class is entered, and where it cannot be, NeedsConcrete makes a
 constant of what went in.
 
+JAX itself is asked once more, with this call's numbers in their places: its derivatives give numbers a dtype
+(`jax.value_and_grad(lambda t: t)(2.0)[0]` is a `TypedFloat`), a scan's carry stays Python's. What went through a
+primitive that eager JAX does not evaluate (`stop_gradient`) stands in the jaxpr as it is.
+
 An array that came out as it went in is the very array: what `tree_at` leaves alone, a shared layer's weights, what
 `astype` had nothing to do for. `is` then says so.
 
@@ -24,6 +28,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax._src.core import trace_ctx
+from jax._src.literals import TypedNdArray, typed_scalar_types
 from jax.extend.core import Var
 
 from dynacomp.capture.base.classes import name_of
@@ -31,18 +36,23 @@ from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.bodies.subgraphs import Standin, is_array, localise
 from dynacomp.capture.graph.avals import Aval, as_struct, aval_of, is_aval
-from dynacomp.capture.graph.graph import Node, Tree
+from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.symbolic.libraries import is_library, looks_inside, module_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.tracing.failures import enter_class, enter_others
-from dynacomp.capture.tracing.lowered_args import OBJECT_CALLS, LibraryArg, leaf_nodes, rebuild, standins_in
+from dynacomp.capture.tracing.handed_on import literals
+from dynacomp.capture.tracing.lowered_args import called_by, leaf_nodes, may_be_asked, rebuild, run_now, standins_in
 from dynacomp.capture.values.computed import NeedsConcrete, ScalarV
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.objects import ObjectV
 from dynacomp.capture.values.questions import is_dict, is_sequence
 from dynacomp.capture.values.value import Value
 
 # Of JAX's own functions, those that hand through what the function which they call returns beside arrays.
 THROUGH = {"grad", "value_and_grad", "vjp", "jvp", "linearize", "jacfwd", "jacrev", "hessian", "vmap", "Partial"}
 
+RAW = (jax.custom_jvp, jax.custom_vjp)  # whose functions compute with numbers and NumPy arrays as they are
+TYPED = (*typed_scalar_types, TypedNdArray, np.ndarray)
 NUMBERS = (bool, int, float, complex)
 
 
@@ -61,10 +71,12 @@ def with_numbers(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[
     nodes, reads = cap.numbers.scalar_nodes, cap.numbers.scalar_reads
     read = {localise(cap, nodes[v.source]): v for at, v in reads if at >= since and v.source}
     standins = list(standins_in(lowered))
-    if not read or standins and not any(s.numbers for s in standins) and read.keys().isdisjoint(leaf_nodes(lowered)):
-        return leaves  # the library has seen none: the program's functions computed with them
     called = called_by(fn, lowered)
     computes = any(s.numbers or s.changing for s in standins)  # a second run would do it again
+    if read and is_of_jax(called) and not computes and not read.keys().isdisjoint(origins):
+        return _of_jax(cap, fn, lowered, leaves, origins, read)
+    if not read or standins and not any(s.numbers for s in standins) and read.keys().isdisjoint(leaf_nodes(lowered)):
+        return leaves  # the library has seen none: the program's functions computed with them
     if standins and (computes or is_of_jax(called) or not any(map(_may_be_number, leaves, reached))):
         is_number = _handed_through(called, [origin in read for origin in origins])
     elif standins or is_library(called) and not is_of_jax(called):
@@ -76,6 +88,51 @@ def with_numbers(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[
             for leaf, origin, number, deep in zip(leaves, origins, is_number, reached)]
     return [_number(cap, called, leaf, read.get(origin) if origin else None, read) if number else leaf
             for leaf, origin, number in zip(leaves, origins, told)]
+
+
+def _of_jax(cap: Capture, fn: Any, lowered: tuple, leaves: list[Any], origins: list[Node | None],
+            read: dict[Node, ScalarV]) -> list[Any]:
+    """The same for a function of JAX's, which is asked what it makes of numbers: it says so of each."""
+    with once_more(cap, list(standins_in(lowered))):
+        found = made_now(cap, fn, lowered, {n: v.hint for n, v in read.items()})
+    if found is None or len(found) != len(leaves):
+        raise NeedsConcrete(next(iter(read.values())))
+    values = [_as_handed(read[origin], x) if origin in read and is_aval(leaf) else None
+              for leaf, origin, x in zip(leaves, origins, found)]
+    return [leaf if value is None else Passed(leaf.shape, leaf.dtype, leaf.weak_type, value)
+            for leaf, value in zip(leaves, values)]
+
+
+def typed(cap: Capture, fn: Any, lowered: tuple, leaves: list[Any], jaxpr: Any) -> list[Any]:
+    """The leaves that a call of JAX's has made, numbers and NumPy arrays in place of the tracers that stand for them.
+    Where JAX traces the caller they are tracers there, too. The program's functions may have made arrays of numbers
+    before, which the jaxpr shows as numbers: nothing is said of these."""
+    knows = may_be_asked(lowered) or isinstance(called_by(fn, lowered), RAW)
+    if cap.under_trace or cap.effects.jitted or not knows:
+        return leaves
+    rest = iter(literals(jaxpr))
+    found = [next(rest) if isinstance(x, jax.Array) else None for x in leaves]
+    return [known if isinstance(known, TYPED) else x for x, known in zip(leaves, found)]
+
+
+def made_now(cap: Capture, fn: Any, lowered: tuple, real: dict[Node, Any]) -> list[Any] | None:
+    """The leaves of the result where some of the Nodes among the arguments are `real` values; None where it fails."""
+    made: list[Any] = []
+    jaxpr = run_now(fn, lowered, lambda _, result: made.extend(jax.tree.leaves(result)), real)
+    return None if jaxpr is None else typed(cap, fn, lowered, made, jaxpr)
+
+
+def _as_handed(value: ScalarV, found: Any) -> Value | None:
+    """What stands for a changing number that JAX has given back as `found`; None where that is an array."""
+    if type(found) is type(value.hint):
+        return value
+    if type(found) in typed_scalar_types:
+        made = ObjectV(type(found), attrs={"dtype": Const(found.dtype), "aval": Const(found.aval)})
+        made.payload = value
+        return made
+    if isinstance(found, jax.Array):
+        return None
+    raise NeedsConcrete(value)
 
 
 def with_arrays(cap: Capture, tree: Any, leaves: list[Any], origins: list[Node | None]) -> list[Any]:
@@ -130,13 +187,6 @@ def depends(jaxpr: Any) -> list[bool]:
         if any(isinstance(v, Var) and v in reached for v in eqn.invars):
             reached.update(eqn.outvars)
     return [isinstance(v, Var) and v in reached for v in jaxpr.outvars]
-
-
-def called_by(fn: Any, lowered: tuple) -> Any:
-    """What runs: a library's object, where `fn` only calls its first argument."""
-    first = lowered[0][0] if lowered[0] and module_of(fn) == OBJECT_CALLS else fn
-    return first.make if isinstance(first, LibraryArg) else first.treedef.node_data()[0] if isinstance(
-        first, Tree) and first.treedef.node_data() else first
 
 
 def _may_be_number(leaf: Any, reached: bool) -> bool:

@@ -45,8 +45,15 @@ from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.tracing.abstract_evaluation import Outcome, evaluated, is_nothing, reach_rules
 from dynacomp.capture.tracing.failures import enter_others
 from dynacomp.capture.tracing.library_reads import guard_reads
-from dynacomp.capture.tracing.lowered_args import LibraryArg, leaf_nodes, lower_arg, lower_arguments, standins_in
-from dynacomp.capture.tracing.passthrough import OBJECT_CALLS, Passed
+from dynacomp.capture.tracing.lowered_args import (
+    OBJECT_CALLS,
+    LibraryArg,
+    leaf_nodes,
+    lower_arg,
+    lower_arguments,
+    standins_in,
+)
+from dynacomp.capture.tracing.passthrough import Passed
 from dynacomp.capture.tracing.settings import held, holding, under
 from dynacomp.capture.values.computed import ArrayV, LibraryV, NumberV
 from dynacomp.capture.values.constant import Const, is_const, peek

@@ -131,3 +131,35 @@ def test_an_array_is_shown_but_not_lent():
     got = compiled(x)
     assert got[0] is x
     assert list(x) == [9, 0, 0]
+
+
+BACK = {
+    "vmap": lambda x: jax.vmap(lambda t: t)(x),
+    "vmap of two": lambda x: jax.vmap(lambda t, y: (t * 2, y), in_axes=(0, None), out_axes=(0, None))(x, x),
+    "jvp": lambda x: jax.jvp(lambda t: (t, t * 2), (x,), (np.ones_like(x),)),
+    "linearize": lambda x: jax.linearize(lambda t: t, x)[0],
+    "vjp": lambda x: jax.vjp(lambda t: t, x)[0],
+    "scan": lambda x: jax.lax.scan(lambda c, y: (c, y), x, x),
+    "fori_loop": lambda x: jax.lax.fori_loop(0, 3, lambda i, t: (t[0], t[1] + 1), (x, 0)),
+    "aux": lambda x: jax.value_and_grad(lambda t, y: (t.sum(), y), has_aux=True)(jnp.ones(3), x),
+    "differentiated": lambda x: jax.value_and_grad(lambda t: (t.sum(), t), has_aux=True)(x),
+    "stop_gradient": jax.lax.stop_gradient,
+    "checkpoint": lambda x: jax.checkpoint(lambda t: t * 2)(x),
+    "asarray": lambda x: (jnp.asarray(x), jax.lax.stop_gradient(jnp.asarray(x))),
+}
+
+
+@pytest.mark.parametrize("call", BACK.values(), ids=BACK)
+def test_functions_of_jax_hand_numpy_arrays_back(call):
+    """The very arrays, of 64 bits, as eager JAX does, or its own array of NumPy's; none is JAX's."""
+    def asked(x):
+        made = call(x)
+        return made, [leaf is x for leaf in jax.tree.leaves(made)]
+    dynacomp.reset()
+    compiled = dynacomp.jit(asked, backend="eager")
+    for n in (3, 4, 5, 3, 6, 7, 2, 3, 9, 4):
+        x = np.linspace(0.0, 1.0, n)
+        for ours, eager in zip(*map(jax.tree.leaves, (compiled(x), asked(x))), strict=True):
+            assert type(ours) is type(eager) and repr(ours) == repr(eager)
+    stats = dynacomp.stats()
+    assert stats["breaks"] or stats["frames_captured"] <= 3
