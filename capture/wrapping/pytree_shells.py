@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from jax._src import tree_util
 from jax._src.tree_util import _registry as REGISTRY  # how JAX takes objects apart
 
 from dynacomp.capture.base.attribute_order import unordered
@@ -34,6 +35,8 @@ from dynacomp.capture.values.standing import PrivateV
 from dynacomp.capture.values.value import Value, is_changing
 from dynacomp.capture.wrapping.builder import entries_of, is_made_anew, items_of
 from dynacomp.capture.wrapping.builtin_subclasses import IMMUTABLE, built_in_base, payload_base, refill
+
+CLASSES = S.Attr(S.Root(tree_util, "jax._src.tree_util"), "_registry")
 
 
 class Memo(dict[int, tuple[Value, Any]]):
@@ -60,11 +63,18 @@ def shell(cap: Capture, value: Value, memo: Memo) -> Any:
     Reading all attributes of an object guards them all, so that static fields are checked.
     """
     if memo.takes_as_leaf(value):
+        _stays_a_leaf(cap, memo.leaves[id(value)])
         return value
     if id(value) not in memo:
         made = kind(value).shell  # none of a number that changes: a leaf or a static field, `fixed_fields` tells
         memo[id(value)] = value, value if made is None else made(cap, value, memo)
     return memo[id(value)][1]
+
+
+def _stays_a_leaf(cap: Capture, value: ObjectV) -> None:
+    """The class of a leaf may be registered later: JAX looks into its objects from then on."""
+    if value.source is not None and type(value.cls).__hash__ is type.__hash__:
+        cap.guards.add("missing_key", CLASSES, value.cls)
 
 
 def _const(cap: Capture, value: Const, memo: Memo) -> Any:

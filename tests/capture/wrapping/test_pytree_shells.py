@@ -6,6 +6,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
+import dynacomp
 from tests.capture.program_kit import check_one_graph
 
 
@@ -89,3 +90,25 @@ def test_what_a_structure_keeps_beside_its_leaves_is_the_object_itself():
     x, kept = jnp.arange(3.0), [Axis(3) for _ in range(3)]
     check_one_graph(new_axes, *((x + n, axis) for n, axis in enumerate(kept)))
     check_one_graph(changed_axis, (x,), (-x,))
+
+
+def test_a_class_that_is_registered_later_is_no_leaf_any_more():
+    def answers(compile):
+        class Late:
+            def __init__(self, x):
+                self.x = x
+
+        def leaves(late, y):
+            found = jax.tree.leaves((late, y))
+            return len(found), found[0] is late, jax.tree.map(lambda leaf: leaf, late) is late, y * 2
+
+        run, kept, found = compile(leaves), Late(jnp.ones(2)), []
+        for n in range(10):
+            if n == 4:
+                jax.tree_util.register_pytree_node(Late, lambda late: ((late.x,), None), lambda _, x: Late(*x))
+            found.append(run(kept if n % 2 else Late(kept.x), jnp.full(3, n))[:3])
+        return found
+
+    dynacomp.reset()
+    assert answers(dynacomp.jit) == answers(lambda fn: fn)
+    assert dynacomp.stats()["frames_captured"] == 2 and not dynacomp.stats()["frames_eager"]
