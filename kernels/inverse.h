@@ -122,7 +122,8 @@ template <class D> DC_INLINE D power_wide(D m, D e, D y) {
                    0.055504109063258665, 0.24022651213498092, 0.6931471805568324, 0.9999999999595618);
   return bits_as<D>((S)(bits_as<S>(p) + (bits_as<S>(shifted) << 52)));
 }
-// Lanes with anything odd in them (0, infinities, NaN, results near the ends of the range) go to the C library.
+// Lanes with anything odd in them (0, subnormal, infinite or no numbers, results near the ends of the range) go to the
+// C library.
 template <class V> inline V pow(V x, V y) {
   if constexpr (is_double<V>) return map_lanes(x, y, [](auto a, auto b) { return __builtin_pow(a, b); });
   else if constexpr (is_scalar<V>::value) return __builtin_powf(x, y);
@@ -132,10 +133,10 @@ template <class V> inline V pow(V x, V y) {
     const S b = bits_as<S>(a), e = (b - 0x3f3504f3) >> 23;
     const V r = via_double([](auto m, auto n, auto p) { return power_wide(m, n, p); },
                            bits_as<V>((S)(b - (e << 23))), convert_lanes<float>(e), y);
-    const auto plain = (a >= 1.17549435e-38f) & (a < __builtin_inff()) & (abs(y) < __builtin_inff()) &
-                       (r > 1.2e-38f) & (r < 8e37f);
+    const V c = abs(y), smallest = V{} + 1.17549435e-38f, inf = V{} + __builtin_inff();
+    const auto plain = (a >= smallest) & (a < inf) & (c >= smallest) & (c < inf) & (r > 1.2e-38f) & (r < 8e37f);
     if (__builtin_expect(any_lane(truth<V>(!plain)), 0))
-      return map_lanes(x, y, [](auto c, auto d) { return __builtin_powf(c, d); });
+      return map_lanes(x, y, [](auto base, auto power) { return __builtin_powf(base, power); });
     const V half = y * 0.5f, whole = V{} + __builtin_nanf("");
     const V signed_r = round_even(y) != y ? whole : round_even(half) != half ? (V)-r : r;
     return x < 0.0f ? signed_r : r;

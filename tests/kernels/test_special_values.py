@@ -91,3 +91,15 @@ def test_bits_of_whole_numbers_are_counted(dtype):
     with jax.enable_x64(True):
         x = jnp.asarray(np.concatenate([drawn, np.array([info.min, info.max, 0, 1], dtype)]))
         check({"population_count": lax.population_count, "clz": lax.clz}, x)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32])
+def test_powers_and_angles_where_a_whole_register_is_odd(dtype):
+    """Each pair fills a register: what one lane is sent to the C library for is not what others would be."""
+    info = ml_dtypes.finfo(dtype)
+    numbers = np.array([0, 1, 2, 3, 0.5, 1.5, 31, 127, 8388607, 16777217, 1e-3, float(info.tiny) / 2, float(info.tiny),
+                        float(info.max), np.inf])
+    with np.errstate(over="ignore"):
+        x, y = (g.ravel() for g in np.meshgrid(*2 * [np.array([*numbers, *-numbers, np.nan]).astype(dtype)]))
+    x, y = (jnp.asarray(np.repeat(g, 16)) for g in (x, y))
+    check({"power": lambda x, y: x ** y, "arctan2": jnp.arctan2}, x, y)
