@@ -73,7 +73,7 @@ class Rules:
             return False
         if self.forward and fn in self.refused:  # as of known sizes, where it was refused as of unknown ones
             raise Acts
-        if fn in self.functions or fn.__code__ in handlers() or interrupted() or _called_by_us():
+        if fn in self.functions or fn.__code__ in handlers() or interrupted() or _called_by_us(fn):
             return True
         own = fn.__code__ in nested_codes(self.functions)
         found = self.functions[fn] = own, list(reached(fn, own))
@@ -113,6 +113,10 @@ def rules_in(graph: Graph) -> tuple[types.FunctionType, ...]:
     return tuple(found)
 
 
+def package(module: str) -> str:
+    return module.partition(".")[0]
+
+
 def before(rules: tuple[types.FunctionType, ...]) -> Outside:
     """What rules may change, as it is now. Break where they do more than can be put back."""
     outside = Outside()
@@ -122,9 +126,19 @@ def before(rules: tuple[types.FunctionType, ...]) -> Outside:
     return outside
 
 
-def _called_by_us() -> bool:
-    """Whether what starts now is no rule: JAX calls these, and we a library that cuts graphs."""
+CUTTER = "networkx"  # what derivatives are cut with
+
+
+def _called_by_us(fn: types.FunctionType) -> bool:
+    """Whether what starts now is no rule: JAX calls these, and we a library that cuts graphs, the standard library's
+    functions between its own."""
     frame: types.FrameType | None = sys._getframe(2)
-    while frame is not None and not is_steady_module(str(frame.f_globals.get("__name__"))):
+    cuts = package(str(module_of(fn))) == CUTTER
+    while frame is not None:
+        name = str(frame.f_globals.get("__name__"))
+        standard = package(name) in sys.stdlib_module_names and name != "__main__"
+        cuts = cuts and (standard or package(name) == CUTTER)
+        if is_steady_module(name) and not (cuts and standard):
+            break
         frame = frame.f_back
     return frame is None or str(frame.f_globals["__name__"]).startswith("dynacomp.")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dynacomp
+from dynacomp.driver.rules import Rules
 
 SCALE = 2.0
 SEEN: list[str] = []
@@ -140,3 +141,15 @@ def test_rules_whose_results_jax_refuses_act_once(where, loss):
                 fn(jnp.ones(n))
             shown.append((str(raised.value), list(SEEN)))
         assert shown[-1] == shown[-2] and len(SEEN) == 1
+
+
+def test_what_cuts_the_graph_is_no_rule(monkeypatch):
+    """It is not asked, in each call of the derivative, whether it is as it was."""
+    asked = []
+    monkeypatch.setattr(Rules, "hold", lambda self, hold=Rules.hold: asked.append([*self.functions]) or hold(self))
+    loss = lambda x, w: (jax.nn.softmax(jnp.tanh(x @ w)) @ w.T).sum()
+    grad = jax.grad(dynacomp.jit(loss), (0, 1))
+    for n in range(2, 12):
+        for got, want in zip(grad(jnp.ones((n, 4)), jnp.eye(4)), jax.grad(loss, (0, 1))(jnp.ones((n, 4)), jnp.eye(4))):
+            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+    assert asked and not any(asked), asked
