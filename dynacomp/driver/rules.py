@@ -114,6 +114,7 @@ def rules_in(graph: Graph) -> tuple[types.FunctionType, ...]:
 
 
 def package(module: str) -> str:
+    """The package that a module stands in: `networkx` of `networkx.classes.graph`."""
     return module.partition(".")[0]
 
 
