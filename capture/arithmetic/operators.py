@@ -269,7 +269,8 @@ def _with_instance(cap: Capture, left: Value, method: str, right: Value) -> Any:
 
 
 def _check_leaves_it(left: Value, method: str) -> None:
-    if module_name(type_of(left)).partition(".")[0] not in LEAVING_IT:
+    owner: Any = lookup(type_of(left), method)[0]
+    if module_name(owner).partition(".")[0] not in LEAVING_IT:
         raise Break("operator", f"{method} of a {type_of(left).__qualname__} and an instance")
 
 

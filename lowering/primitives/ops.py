@@ -46,6 +46,7 @@ from jax.extend.core import jaxpr_as_fun, primitives
 from dynacomp.capture.graph.avals import Aval, as_struct, aval_of, is_aval
 from dynacomp.capture.graph.graph import Node, is_node
 from dynacomp.capture.graph.size_scope import Scope
+from dynacomp.capture.graph.sizes import forget_errors
 from dynacomp.lowering.kernel_ir.scalars import OF_JAX
 from dynacomp.lowering.primitives import control
 from dynacomp.lowering.sizes.dims import map_aval, map_dims, to_size, to_sympy
@@ -218,7 +219,10 @@ def abstract(op: Op, args: Iterable[Any], params: dict[str, Any]) -> Any:
         return (Aval(params["shape"], np.dtype(np.uint32)),) * 2
     back = functools.partial(to_size, scope=Scope())
     structs = [as_struct(map_aval(a, back)) if is_aval(a) else a for a in args]
-    out = jax.eval_shape(functools.partial(op, **map_dims(params, back)), *structs)
+    try:
+        out = jax.eval_shape(functools.partial(op, **map_dims(params, back)), *structs)
+    finally:
+        forget_errors()
     avals = jax.tree.map(lambda s: map_aval(aval_of(s), to_sympy), out)
     return avals
 

@@ -26,7 +26,7 @@ ROWS = (
     (r"__build_class__ with a |a subclass of .* library's", "a class that its metaclass or a library makes"),
     (r"pybind11", "what code in C makes of objects"),
     (r"decimal arithmetic", "flags that C code keeps for the thread"),
-    (r"sys\._getframe", "Python's own frames"),
+    (r"sys\._getframe|class typing\.TypeVar", "Python's own frames"),
     (r"dictionary changed size|container that has changed", "where an iterator stands"),
 )
 
