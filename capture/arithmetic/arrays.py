@@ -16,9 +16,9 @@ import numpy as np
 
 from dynacomp.capture.arithmetic import graph_scalars, later
 from dynacomp.capture.base.errors import Break, Raised
-from dynacomp.capture.bodies.placement import placement
+from dynacomp.capture.bodies.placement import may_be_sharded, placement
 from dynacomp.capture.bodies.subgraphs import localise
-from dynacomp.capture.graph.avals import ARRAY_TYPE, KEY_TYPE, Aval
+from dynacomp.capture.graph.avals import ARRAY_TYPE, KEY_TYPE
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.tracing.trace_call import emit_node, library_call
@@ -151,7 +151,7 @@ _KNOWN_OF_ALL: dict[str, Any] = {
 }
 _KNOWN_OF_KEYS: dict[str, Any] = _KNOWN_OF_ALL | {
     "dtype": lambda cap, v: Const(v.aval.dtype),
-    "aval": lambda cap, v: Const(_shaped(v.aval)),
+    "aval": lambda cap, v: _aval(cap, v),
     "itemsize": lambda cap, v: Const(v.aval.dtype.itemsize),
 }
 _KNOWN_OF_JAX: dict[str, Any] = _KNOWN_OF_KEYS | {"weak_type": lambda cap, v: Const(v.aval.weak_type)}
@@ -164,8 +164,11 @@ _KNOWN: dict[type, dict[str, Any]] = {
 }
 
 
-def _shaped(aval: Aval) -> Any:
-    return jax.core.ShapedArray(aval.shape, aval.dtype, weak_type=aval.weak_type)
+def _aval(cap: Capture, value: ArrayV) -> Value:
+    """`array.aval`. Its sharding is JAX's to find out, where arrays may lie on a mesh."""
+    if not may_be_sharded(cap):
+        return Const(jax.core.ShapedArray(value.aval.shape, value.aval.dtype, weak_type=value.aval.weak_type))
+    return library_call(cap, getattr, [value, Const("aval")], name="aval")
 
 
 def call_method(cap: Capture, value: ArrayV, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:

@@ -83,6 +83,13 @@ def home(cap: Capture) -> SingleDeviceSharding | None:
     return default if jax.sharding.get_abstract_mesh().empty else None
 
 
+def may_be_sharded(cap: Capture) -> bool:
+    """Whether the types of arrays may say how they are divided among devices."""
+    lie_on = (g.payload[3] for g in cap.guards.guards if g.kind == "array")
+    return (cap.libraries.placed or not jax.sharding.get_abstract_mesh().empty
+            or any(not isinstance(sharding, SingleDeviceSharding) for sharding in lie_on))
+
+
 def lives_at(cap: Capture, value: Value, device: Value) -> bool:
     """Whether an array surely lives where `device=` asks for one, and is no tracer."""
     asked = peek(device) if is_const(device) else None

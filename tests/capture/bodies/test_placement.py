@@ -1,9 +1,12 @@
 """`bodies.placement`: which calls decide where arrays live, and what an array says of that."""
 
+import contextlib
+
 import jax
 import jax.numpy as jnp
 import pytest
 
+import dynacomp
 from dynacomp.capture.bodies.placement import is_specified, jit_places, puts_elsewhere
 from tests.capture.program_kit import check_one_graph
 
@@ -31,3 +34,27 @@ def where(x):
 
 def test_an_array_of_the_graph_lives_where_all_do():
     check_one_graph(where, (jnp.arange(3.0),))
+
+
+def spread(x):
+    y = x * 2
+    return y, x.aval, y.aval, y.aval.sharding.spec
+
+
+@pytest.mark.parametrize("within", [True, False])
+def test_the_type_of_an_array_on_a_mesh_says_how_it_is_divided(within):
+    """It said that of arrays on one device: the mesh was lost."""
+    mesh = jax.make_mesh((1,), ("rows",), axis_types=(jax.sharding.AxisType.Explicit,))
+    there = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("rows"))
+    compiled = dynacomp.jit(spread)
+    with jax.set_mesh(mesh) if within else contextlib.nullcontext():
+        for n in (4, 4, 6):
+            x = jax.device_put(jnp.arange(float(n)), there)
+            want, got = spread(x), compiled(x)
+            assert got[1:] == want[1:] and "@rows" in str(got[2])
+            assert got[0].sharding == want[0].sharding and (got[0] == want[0]).all()
+    assert not dynacomp.stats()["breaks"]
+
+
+def test_the_type_of_an_array_elsewhere():
+    check_one_graph(lambda x: (x * 2, (x * 2).aval, x.aval), (jnp.arange(3.0),))
