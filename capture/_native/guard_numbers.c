@@ -1,5 +1,5 @@
 /* `("number", dst, a, op, b)`: what Python's `op` makes of the numbers or strings in registers a and b (-1: of
- * a alone), or how many elements a list or dict has. Of exact ints, floats, bools and strings only, so that no code
+ * a alone), or how many elements a list, set or dict has. Of exact ints, floats, bools and strings only, so that no code
  * of the program runs, and of NumPy's own scalars where that does not warn (they are compared, or asked for their
  * truth); an operation that raises fails the guard. */
 #include "native.h"
@@ -66,8 +66,8 @@ static bool exact(PyObject *x, const Operator *op)
         PyBytes_CheckExact(x) || PyComplex_CheckExact(x)) {
         return true;
     }
-    if (op->one == length) { /* of a list or dict, past no method of the program's */
-        return PyList_CheckExact(x) || (PyDict_Check(x) && Py_TYPE(x)->tp_as_mapping->mp_length ==
+    if (op->one == length) { /* of a list, set or dict, past no method of the program's */
+        return PyList_CheckExact(x) || PyAnySet_CheckExact(x) || (PyDict_Check(x) && Py_TYPE(x)->tp_as_mapping->mp_length ==
                                                                PyDict_Type.tp_as_mapping->mp_length);
     }
     const NumpyApi *numpy = op->quiet ? dc_numpy() : NULL;
@@ -122,11 +122,12 @@ static int finish_host(Step *s, Builder *b)
     return 0;
 }
 
-/* An array, or several that one of NumPy's functions has returned, or what items are looked up in. */
+/* An array, or several that one of NumPy's functions has returned, or what items are looked up in; None, which is
+ * looked for. */
 static bool holds_data(PyObject *x)
 {
-    return PyTuple_CheckExact(x) || PyList_CheckExact(x) || PyDict_Check(x) ||
-           (dc_numpy() && Py_IS_TYPE(x, dc_numpy()->ndarray));
+    return PyTuple_CheckExact(x) || PyList_CheckExact(x) || PyDict_Check(x) || PyAnySet_CheckExact(x) ||
+           PyRange_Check(x) || x == Py_None || (dc_numpy() && Py_IS_TYPE(x, dc_numpy()->ndarray));
 }
 
 /* Whether an exception of class Exception is the program's all the same: a signal handler has raised it. */

@@ -83,7 +83,7 @@ def settle_ids(cap: Capture) -> None:
 def _has_addresses(value: Any) -> bool:
     if is_object(value):  # of a subclass: what nobody has read decides nothing
         value = None if value.unread else value.payload
-    members = kind(value).members
+    members = None if getattr(value, "unread", None) else kind(value).members
     return members is not None and value.real is not None and any(map(_is_address, members(value)))
 
 

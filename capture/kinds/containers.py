@@ -23,7 +23,7 @@ from dynacomp.capture.arithmetic.operators import (
 )
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.rows import fits
-from dynacomp.capture.kinds import deques, dicts_and_sets, sequences
+from dynacomp.capture.kinds import deques, dicts_and_sets, membership, sequences
 from dynacomp.capture.kinds.changing_keys import placed
 from dynacomp.capture.kinds.iteration import iterate, iterator
 from dynacomp.capture.kinds.keys import missing_key, raised, sought
@@ -158,13 +158,14 @@ def contains(cap: Capture, container: Value, item: Value) -> bool:
 
 
 def _among_elements(cap: Capture, container: Value, item: Value) -> bool:
-    hosted = host_functions.contained(cap, container, item) or alike_items.of_numbers(
-        cap, operator.contains, container, item)
+    hosted = host_functions.contained(cap, container, item) or membership.asked(cap, container, item) or (
+        alike_items.of_numbers(cap, operator.contains, container, item))
     return truth(cap, hosted) if hosted is not None else any(equal(cap, x, item) for x in iterate(cap, container))
 
 
 def _set_contains(cap: Capture, table: SetV, item: Value) -> bool:
-    return sought(cap, item, table.members) in table.members
+    hosted = membership.asked(cap, table, item)
+    return truth(cap, hosted) if hosted is not None else sought(cap, item, table.members) in table.members
 
 
 def _view_contains(cap: Capture, view: ViewV, item: Value) -> bool:
@@ -188,7 +189,7 @@ def _ndarray_contains(cap: Capture, container: NdArrayV, item: Value) -> bool:
 
 
 def _const_contains(cap: Capture, container: Const, item: Value) -> bool:
-    hosted = host_functions.contained(cap, container, item)
+    hosted = host_functions.contained(cap, container, item) or membership.asked(cap, container, item)
     if hosted is not None:
         return truth(cap, hosted)
     found = fold(cap, operator.contains, container, item)

@@ -110,14 +110,23 @@ class DictV(MutableV):
 @dataclass(eq=False)
 class SetV(MutableV):
     """A set or frozenset. `items` is a real set, so that its order is the one that a loop sees; who does not ask for
-    the order reads `members`, which is the same."""
+    the order reads `members`, which is the same. Of an existing set nothing is guarded before that."""
 
     items: set[Any]
     cls: type = set
     dirty: bool = False
     real: Any = None
     is_own: Callable[[], bool] | None = None  # whether a library that promises steadiness has made it, and runs now
-    members: Any = field(init=False, repr=False)
+    unread: Callable[[], None] | None = None  # guards what an existing set holds
+    _members: Any = field(init=False, repr=False)
+
+    @property
+    def members(self) -> Any:
+        """The elements, guarded."""
+        if self.unread is not None:
+            read, self.unread = self.unread, None
+            read()
+        return self._members
 
 
 def _in_order(self: Any) -> Any:
@@ -125,7 +134,7 @@ def _in_order(self: Any) -> Any:
         note_order(self.members)
     return self.members
 
-SetV.items = property(_in_order, lambda self, items: setattr(self, "members", items))  # type: ignore[assignment]
+SetV.items = property(_in_order, lambda self, items: setattr(self, "_members", items))  # type: ignore[assignment]
 
 
 @dataclass(eq=False)

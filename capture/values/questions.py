@@ -13,7 +13,7 @@ from typing import Any, TypeGuard, TypeVar
 from dynacomp.capture.values.callables import FunctionV
 from dynacomp.capture.values.computed import ArrayV, LibraryV, NdArrayV, NumberV, ScalarV, SizeV
 from dynacomp.capture.values.constant import holds, is_exactly
-from dynacomp.capture.values.containers import DictV, ListV, SequenceV, SliceV, TupleV
+from dynacomp.capture.values.containers import DictV, ListV, SequenceV, SetV, SliceV, TupleV
 from dynacomp.capture.values.iterators import GeneratorV, StreamV
 from dynacomp.capture.values.kind import kind
 from dynacomp.capture.values.objects import CellV, ObjectV, OpaqueV
@@ -39,6 +39,7 @@ is_list = asks(ListV)  # or a deque
 is_tuple = asks(TupleV)  # maybe a named one, of which the machine has the elements one by one
 is_sequence = asks(SequenceV)  # a list or such a tuple
 is_dict = asks(DictV)
+is_set = asks(SetV)
 is_slice = asks(SliceV)  # of which an end may change
 is_graph_array = asks(ArrayV)  # an array in the Graph, of JAX or given as one of NumPy
 is_made_array = asks(NdArrayV)  # an array that the captured code has NumPy make

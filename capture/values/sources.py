@@ -237,7 +237,7 @@ class TypeOf(Source):
 
 @dataclass(frozen=True, repr=False)
 class Count(Source):
-    """How many elements the list or dict at `base` has."""
+    """How many elements the list, dict or set at `base` has."""
 
     base: Source
     op: str = "len"

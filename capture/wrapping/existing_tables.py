@@ -124,10 +124,18 @@ def _keys(cap: Capture, table: Any, keys: tuple[Any, ...]) -> list[Any]:
         OPERATIONS.equal, cap)) if hashes_itself(k) else k for k in keys]
 
 
+def _read(cap: Capture, source: S.Source, elements: tuple[Any, ...]) -> None:
+    """Guards what a set holds."""
+    reading(cap, source)
+    cap.guards.add("set", source, elements)
+
+
 def _set(cap: Capture, obj: Any, source: S.Source) -> Value:
     cap.guards.add("is_type", source, type(obj))
-    reading(cap, source)
     elements = tuple(own_iter(obj))
+    if type(obj) in (set, frozenset) and all(map(is_literal, elements)):
+        return SetV(obj, type(obj), real=obj, source=source, unread=functools.partial(_read, cap, source, elements))
+    reading(cap, source)
     _refuse_references(elements)
     _refer_weakly(elements)
     cap.guards.add("set", source, elements)

@@ -15,7 +15,7 @@ from dynacomp.capture.graph.avals import ARRAY_TYPE
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.computed import ScalarV
-from dynacomp.capture.values.questions import is_dict, is_list, is_value
+from dynacomp.capture.values.questions import is_dict, is_list, is_set, is_value
 from dynacomp.capture.values.value import Lazy, Value
 from dynacomp.capture.wrapping.builder import is_plain_instance
 from dynacomp.capture.wrapping.changing_contents import in_parts, reading
@@ -44,6 +44,8 @@ def count(cap: Capture, v: Value) -> tuple[Lazy, int] | None:
         return Lazy(list.__len__(v.real), S.Count(v.source)), len(v.appended)  # type: ignore[arg-type]
     if is_dict(v) and isinstance(v.items, Entries) and not v.items.whole:
         return Lazy(dict.__len__(v.items.table), S.Count(v.items.source)), v.items.more()
+    if is_set(v) and v.unread is not None and in_parts(cap, v.source):
+        return Lazy(len(v.real), S.Count(v.source)), 0  # type: ignore[arg-type]
     return None
 
 
