@@ -310,6 +310,8 @@ def _tracer(cap: Capture, obj: Any, source: S.Source) -> Value:
     itself, so that the program serves whatever transformation comes."""
     if not cap.root.traced:
         raise Break("tracer", "a value that a JAX transformation is tracing")
+    if obj.aval.is_high:
+        raise Break("tracer", f"a traced value of the type {type(obj.aval).__name__}, which is no array")
     dims = symbolic_dims(cap, obj, source)
     cap.guards.add("tracer", source, tuple(d if isinstance(d, int) else None for d in dims), obj.dtype,
                    bool(obj.aval.weak_type))

@@ -36,6 +36,7 @@ from dynacomp.lowering.fuse.schedule import Schedule
 from dynacomp.lowering.fuse.seams import seams
 from dynacomp.lowering.kernel_ir.machine import CPU, GPU
 from dynacomp.lowering.passes.kernels import REGISTERED, use_kernels
+from dynacomp.lowering.primitives.high_types import HighType
 from dynacomp.lowering.primitives.placing import Placed
 from dynacomp.lowering.primitives.translate import Fixed, Lowered, lower
 from dynacomp.lowering.sizes.dims import SymbolicShapeError
@@ -94,6 +95,8 @@ def compile_graph(graph: Graph, options: Options, places: Collection[Any] = ()) 
         raise
     except Placed as why:
         return placed_by_jax(made, str(why))
+    except HighType as why:
+        return traced_by_xla(made, str(why))
     except ours(Exception) as error:
         return traced_by_xla(made, f"lowering: {defect(error)}")
     for name in candidates(options):

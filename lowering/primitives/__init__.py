@@ -27,6 +27,7 @@
     messages         `debug.print` and `debug.callback` where eager JAX shows weak types
     placing          Programs that decide where their arrays live: on several devices, or on
                      another than the default one
+    high_types       Values of types that the program defines itself, which are no arrays
     specialise       Puts known sizes into a primitive Graph: symbolic Avals, parameters and
                      extern jaxprs become static
 """

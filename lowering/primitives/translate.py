@@ -54,6 +54,7 @@ from dynacomp.capture.graph.graph import (
 )
 from dynacomp.capture.graph.sizes import is_symbolic
 from dynacomp.lowering.primitives.control_rules import CONTROLS, Body, Control
+from dynacomp.lowering.primitives.high_types import refuse_high_types
 from dynacomp.lowering.primitives.liveness import needed
 from dynacomp.lowering.primitives.ops import CONTROL, EXTERN, OPS, POINTWISE, Op, expressible, is_known, kept_params
 from dynacomp.lowering.primitives.placing import committed, refuse_placing
@@ -118,7 +119,7 @@ def lower(graph: Graph) -> Lowered:
     """Trace and translate a captured Graph; see the module's docstring.
 
     Placeholders carry Avals (ints or Sizes). Raises SymbolicShapeError where JAX cannot
-    trace with unknown sizes, and what the user's functions raise.
+    trace with unknown sizes, Placed or HighType where it is XLA's, and what the user's functions raise.
     """
     leaves, tree = jax.tree.flatten(graph.output)
     live = [*of_class(Node, leaves)]
@@ -133,6 +134,7 @@ def lower(graph: Graph) -> Lowered:
     names = [n.name for n in graph.placeholders]
     closed = trace(flat, [n.aval for n in graph.placeholders])
     refuse_placing(closed.jaxpr)
+    refuse_high_types(closed)
     values = iter(jax.tree.unflatten(trees[0], range(len(closed.out_avals))))
     whole = jax.tree.unflatten(tree, [next(values) if is_node(x) else Fixed(x) for x in leaves])
     slots, out_tree = jax.tree.flatten(whole)
