@@ -264,6 +264,8 @@ def capture_body(cap: Capture, fn: Value, body: Body, leaves: list[Any], treedef
         body.actual.clear()  # tracers must not outlive their trace
         body.stands, body.trace = {}, None
         graph = body.builder.finish(output)
+        known = cap.libraries.numpys
+        known.update((outer, known[inner]) for outer, inner in body.captured.items() if inner in known)
     finally:
         cap.bodies.pop()
     order = {n: i for i, n in enumerate(body.captured.values())}

@@ -7,7 +7,8 @@ arrays this is eager JAX; under `jax.make_jaxpr` it is a trace.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+import types
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -26,9 +27,9 @@ from dynacomp.capture.graph.graph import (
 from dynacomp.capture.graph.sizes import canonical
 
 
-def run(graph: Graph, *inputs: Any) -> Any:
+def run(graph: Graph, *inputs: Any, known: Mapping[Node, Any] = types.MappingProxyType({})) -> Any:
     """The output pytree of `graph` on `inputs`; raises what a target raises, and TypeError when
-    the number of inputs is not the number of placeholders."""
+    the number of inputs is not the number of placeholders. known: what nodes are, which are not computed."""
     env: dict[Node, Any] = {}
     places = graph.placeholders
     if len(places) != len(inputs):
@@ -39,16 +40,19 @@ def run(graph: Graph, *inputs: Any) -> Any:
             continue
         if node.op == OUTPUT:
             return materialise(node.args[0], env)
-        if node.op == GET_ATTR:
+        if node in known:
+            env[node] = known[node]
+        elif node.op == GET_ATTR:
             env[node] = graph.consts[node.target]
         else:
             env[node] = node.target(*materialise(node.args, env), **materialise(dict(node.kwargs), env))
     raise ValueError(f"graph {graph.name!r} has no output node")
 
 
-def run_body(graph: Graph, captured: Sequence[Any], args: tuple, kwargs: dict[str, Any]) -> Any:
+def run_body(graph: Graph, captured: Sequence[Any], args: tuple, kwargs: dict[str, Any],
+             known: Mapping[Node, Any] = types.MappingProxyType({})) -> Any:
     """What a body returns for these arguments: parts of them that it gives back are the very objects."""
-    made = run(graph, *captured, *jax.tree.leaves((args, kwargs)))
+    made = run(graph, *captured, *jax.tree.leaves((args, kwargs)), known=known)
     return _handed_back(graph.nodes[-1].args[0], made, (args, kwargs))
 
 

@@ -12,22 +12,36 @@ where that cannot be, Python calls it.
 from __future__ import annotations
 
 import types
+from dataclasses import dataclass
 from typing import Any
 
 import jax
 import numpy as np
 from jax._src.literals import TypedNdArray
 
+from dynacomp.capture.base.classes import name_of
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.literals import is_literal
-from dynacomp.capture.bodies.subgraphs import Standin, is_array
-from dynacomp.capture.graph.avals import Aval, aval_of, is_aval
-from dynacomp.capture.graph.graph import Node
+from dynacomp.capture.bodies.body_variants import Dispatch
+from dynacomp.capture.bodies.subgraphs import Standin, is_array, never_called, passed_object
+from dynacomp.capture.graph.avals import Aval, aval_of, blank, is_aval
+from dynacomp.capture.graph.graph import Graph, Node, map_parts, nodes_in
+from dynacomp.capture.graph.graph_sizes import aval as aval_with_sizes
+from dynacomp.capture.graph.graph_sizes import with_sizes
+from dynacomp.capture.graph.interpreter import run_body
 from dynacomp.capture.symbolic.libraries import is_host, label, looks_inside
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.tracing.failures import enter_class, enter_others
-from dynacomp.capture.tracing.lowered_args import called_by, leaf_nodes, library_args, parts, run_now, standins_in
-from dynacomp.capture.tracing.passthrough import RAW, Passed, is_of_jax, made_now, once_more
+from dynacomp.capture.tracing.lowered_args import (
+    LibraryArg,
+    called_by,
+    leaf_nodes,
+    library_args,
+    parts,
+    run_now,
+    standins_in,
+)
+from dynacomp.capture.tracing.passthrough import RAW, THROUGH, Passed, is_of_jax, made_now, once_more
 
 NUMPYS = (np.ndarray, np.generic)
 OTHERS = (*NUMPYS, TypedNdArray)
@@ -39,7 +53,7 @@ def with_numpys(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[A
     of the NumPy arrays that the call is given. `origins`: the Nodes that come out as they went in."""
     given = {n: cap.libraries.numpys[n] for n in leaf_nodes(lowered) if n in cap.libraries.numpys}
     called, standins = called_by(fn, lowered), list(standins_in(lowered))
-    if given and (isinstance(called, RAW) or is_of_jax(called) and not given.keys().isdisjoint(origins)):
+    if is_of_jax(called) and _may_give_back(cap, called, given, standins, origins) or isinstance(called, RAW) and given:
         return _of_jax(cap, fn, lowered, leaves, given)
     if not given and not _spells(lowered) or is_of_jax(called) or _may_run_program(called, lowered, standins):
         return leaves
@@ -62,17 +76,79 @@ def _of_jax(cap: Capture, fn: Any, lowered: tuple, leaves: list[Any], given: dic
     """The same for a function of JAX's, whose Python hands them back, or an array of its own for them (`TypedNdArray`),
     which its derivatives make: then Python makes the call."""
     shown = {n: _read_only(array) for n, (_, array) in given.items()}
-    standins = list(standins_in(lowered))
-    if any(s.numbers or s.changing for s in standins):  # a second run would do it again
-        return leaves
-    with once_more(cap, standins):
-        found = made_now(cap, fn, lowered, shown)
-    known = {id(shown[n]): value for n, (value, _) in given.items()}
+    numpys = Numpys(cap, shown)
+    found = made_now(cap, fn, as_bodies(lowered, numpys), dict(shown))
+    known = {id(array): cap.libraries.numpys[n][0] for n, array in shown.items()}
     if found is None or len(found) != len(leaves) or any(
             is_aval(leaf) and id(x) not in known and isinstance(x, OTHERS) for leaf, x in zip(leaves, found)):
         raise Break("leaves", f"{label(called_by(fn, lowered))} deals with a NumPy array")
     return [Passed(leaf.shape, leaf.dtype, leaf.weak_type, known[id(x)]) if is_aval(leaf) and id(x) in known else leaf
             for leaf, x in zip(leaves, found)]
+
+
+# --- the program's functions, once more: their Graphs run on the arrays, with the sizes at hand
+
+
+@dataclass(frozen=True)
+class Numpys:
+    """The NumPy arrays that Nodes are: `shown` has those that were asked for, which nobody can change."""
+
+    cap: Capture
+    shown: dict[Node, Any]
+
+    def at(self, node: Node) -> Any:
+        """That of a Node; None where it is none."""
+        known = self.cap.libraries.numpys.get(node)
+        return None if known is None else self.shown.setdefault(node, _read_only(known[1]))
+
+
+def as_bodies(arg: Any, numpys: Numpys) -> Any:
+    """A lowered argument with functions that run their Graphs in the place of the program's."""
+    if isinstance(arg, Standin):
+        bodies = [_body(arg, graph, captured, numpys) for graph, captured in arg.ways.values()]
+        return bodies[0] if len(bodies) == 1 else Dispatch(tuple(arg.ways))(*bodies) if bodies else never_called
+    if isinstance(arg, LibraryArg):
+        return LibraryArg(arg.make, as_bodies(arg.args, numpys), as_bodies(arg.kwargs, numpys))
+    return map_parts(arg, lambda part: as_bodies(part, numpys))
+
+
+def _body(standin: Standin, graph: Graph, captured: tuple[Node, ...], numpys: Numpys) -> Any:
+    """A function that runs a Graph: what it returns that is a NumPy array is that one."""
+    fixed = with_sizes(graph, _now)
+    returned = set(nodes_in(graph.nodes[-1].args))
+    known = {new: array for old, new in zip(graph.nodes, fixed.nodes)
+             if old in returned and (array := numpys.at(old)) is not None}
+    outer = [_some(numpys.cap, n) if (array := numpys.at(n)) is None else array for n in captured]
+
+    def body(*args: Any, **kwargs: Any) -> Any:
+        return run_body(fixed, outer, args, kwargs, known)
+
+    if standin.signature is not None:
+        body.__signature__ = standin.signature  # type: ignore[attr-defined]
+    return body
+
+
+def _some(cap: Capture, node: Node) -> Any:
+    """Some array like that of a Node."""
+    if isinstance(node.aval.dtype, type):
+        return passed_object(cap, node)
+    like = aval_with_sizes(node.aval, _now)
+    return blank(like.shape, like.dtype, like.weak_type)
+
+
+def _now(size: Any) -> Any:
+    return size.scope.value(size)
+
+
+def _may_give_back(cap: Capture, called: Any, given: dict[Node, Any], standins: list[Standin],
+                   origins: list[Node | None]) -> bool:
+    """Whether a call of JAX's may give NumPy arrays back, or what NumPy makes of them: those that came out as they went
+    in, those that the program's functions return, and whole numbers, with which derivatives call them as they are."""
+    if name_of(called) in THROUGH and any(array.dtype.kind in "iub" for _, array in given.values()):
+        return True
+    graphs = [graph for s in standins for graph, _ in s.ways.values()]
+    returned = {n for graph in graphs for n in nodes_in(graph.nodes[-1].args)}
+    return not cap.libraries.numpys.keys().isdisjoint(returned.union(filter(None, origins)))
 
 
 def _spells(lowered: tuple) -> bool:

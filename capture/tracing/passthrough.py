@@ -84,7 +84,8 @@ def with_numbers(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[
     else:
         return leaves
     moves = looks_inside(called)  # NumPy's numbers, too, which have no weak type
-    told = [number and (_may_be_number(leaf, deep) or moves and origin in read)
+    told = [number and (_may_be_number(leaf, deep) or origin in read and (
+        moves or isinstance(read[origin].hint, np.generic)))
             for leaf, origin, number, deep in zip(leaves, origins, is_number, reached)]
     return [_number(cap, called, leaf, read.get(origin) if origin else None, read) if number else leaf
             for leaf, origin, number in zip(leaves, origins, told)]

@@ -146,6 +146,15 @@ BACK = {
     "stop_gradient": jax.lax.stop_gradient,
     "checkpoint": lambda x: jax.checkpoint(lambda t: t * 2)(x),
     "asarray": lambda x: (jnp.asarray(x), jax.lax.stop_gradient(jnp.asarray(x))),
+    "aux of a cell": lambda x: jax.value_and_grad(lambda t: (t.sum(), {"x": x, "t": t}), has_aux=True)(jnp.asarray(x)),
+    "part of a cell": lambda x: jax.grad(lambda t: (t.sum(), (x[:2], x * 2, np.sort(x))), has_aux=True)(jnp.ones(3)),
+    "number of a cell": lambda x: jax.grad(lambda t: ((t * x).sum(), (x.mean(), x.size)), has_aux=True)(jnp.asarray(x)),
+    "vjp of a cell": lambda x: jax.vjp(lambda t: (t * 2, x), jnp.asarray(x), has_aux=True)[2],
+    "primal of a cell": lambda x: jax.jvp(lambda t: (t, x), (jnp.asarray(x),), (jnp.asarray(x),)),
+    "vmap of a cell": lambda x: jax.vmap(lambda t: (t * 2, x), out_axes=(0, None))(jnp.asarray(x)),
+    "checkpoint of a cell": lambda x: jax.checkpoint(lambda t: (t * 2, x))(jnp.asarray(x)),
+    "jit of a cell": lambda x: jax.jit(lambda t: (t, x))(x),
+    "whole numbers": lambda x: jax.linearize(lambda t: t * 2.0, x.astype(int))[0],
 }
 
 
@@ -162,4 +171,4 @@ def test_functions_of_jax_hand_numpy_arrays_back(call):
         for ours, eager in zip(*map(jax.tree.leaves, (compiled(x), asked(x))), strict=True):
             assert type(ours) is type(eager) and repr(ours) == repr(eager)
     stats = dynacomp.stats()
-    assert stats["breaks"] or stats["frames_captured"] <= 3
+    assert stats["breaks"] or stats["frames_captured"] <= 4  # the function that a transformation runs is one, too
