@@ -1,7 +1,7 @@
 """The parts of an entry as bytes, and the entry again in another process, for a call that its guards hold of.
 
     data = written(parts, fn, code, args)     # Unportable: the entry is this process's alone
-    parts = read(data, fn, code, args)        # Changed: something is not what it was
+    parts = read(data, fn, code, args)        # Changed, Unportable: something is not what it was
 
 Guards are the steps that C runs (see `entries`). What a step compares with is found again by name, or at the very place
 that the step reads, where a print says that it is the same.

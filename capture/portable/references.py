@@ -129,8 +129,8 @@ def texts(obj: Any) -> list[str]:
 
 
 class Reader:
-    """Data as objects of this process; `Changed` where one is not what it was. slot: what stands for the program.
-    code: the frame's."""
+    """Data as objects of this process; `Changed`, or Unportable, where one is not what it was. slot: what stands for
+    the program. code: the frame's."""
 
     def __init__(self, code: types.CodeType | None = None) -> None:
         self.prints, self.slot, self.code = Prints(), ProgramSlot(), code
@@ -166,12 +166,9 @@ class Reader:
         return [self.read(d) for d in data]
 
     def same(self, obj: Any, told: str) -> Any:
-        """The object, where its print is the one that was written."""
-        try:
-            if self.prints.of(obj) == told:
-                return obj
-        except Unportable as error:
-            raise Changed(str(error)) from None
+        """The object, where its print is the one that was written. Unportable where it has none."""
+        if self.prints.of(obj) == told:
+            return obj
         raise Changed(f"{type(obj).__qualname__} {getattr(obj, '__qualname__', '')}")
 
 

@@ -229,7 +229,7 @@ def _entry(data: bytes, fn: Any, code: CodeType, args: tuple[Any, ...], options:
         return None
     try:
         parts = record.read(content, fn, code, args, options)
-    except Changed:
+    except (Changed, Unportable):  # what could not be kept is not what was kept
         return None
     if not fits(parts.info):
         return None

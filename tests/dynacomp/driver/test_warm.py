@@ -313,6 +313,17 @@ def test_cells_and_settings_of_jax():
     assert called(of_library, X)[1] == CAPTURED
 
 
+def test_settings_that_cannot_be_kept_are_other_settings():
+    """Here a mesh, which holds devices. That was told as a defect, once what was kept had been made without one."""
+    assert called(of_library, X)[1] == CAPTURED
+    for _ in range(2):
+        with jax.set_mesh(jax.make_mesh((1,), ("rows",), axis_types=(jax.sharding.AxisType.Auto,))):
+            found, counts = called(of_library, X)
+        assert counts == CAPTURED
+        same(found, of_library(X))
+    assert called(of_library, X)[1] == RECALLED
+
+
 FIRST, SECOND = object(), object()
 CHOSEN = FIRST
 
