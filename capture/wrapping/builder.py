@@ -356,7 +356,7 @@ def _wrap_other(cap: Capture, obj: Any, source: S.Source) -> Value:
     cls: Any = type(obj)  # never isinstance: it asks objects for their `__class__`, which may run their code
     if issubclass(cls, (type, types.ModuleType, enum.Enum)):
         return _identity(cap, obj, source)
-    if cls in weakref.ProxyTypes:  # which says that it is of another class
+    if cls in weakref.ProxyTypes or issubclass(cls, np.ndarray):  # of another class, it says; of changing content
         return opaque(cap, obj, source)
     if issubclass(cls, (np.generic, np.dtype)):
         return (_number if is_numpy_number(obj) and obj.dtype != bool else _literal)(cap, obj, source)

@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax._src import core, dtypes, earray, hijax
 from jax._src.interpreters import pxla
@@ -452,3 +453,19 @@ def test_arrays_of_64_bits_where_jax_is_set_to_32():
     compiled = dynacomp.jit(fn, backend="eager")
     for s in (wide, wide * 1, jnp.float32(1.1), wide):
         assert repr(compiled(jnp.ones(2), s)) == repr(fn(jnp.ones(2), s))
+
+
+class BelowNumpys(np.ndarray):
+    pass
+
+
+@pytest.mark.parametrize("made", [
+    lambda path: np.zeros(3, np.float32).view(BelowNumpys), lambda path: np.memmap(path, np.float32, "w+", shape=(3,)),
+    lambda path: np.zeros(3, np.float32).view(np.recarray)], ids=["own", "memmap", "recarray"])
+def test_arrays_of_classes_below_numpys_are_read_in_each_call(made, tmp_path):
+    x = made(tmp_path / "held")
+    compiled = dynacomp.jit(lambda x, y: (jnp.sin(x) + y, {"x": jnp.asarray(x)}))
+    for i in range(4):
+        x[0] = i
+        got, held = compiled(x, jnp.ones(3))
+        assert (got == jnp.sin(x) + 1).all() and held["x"][0] == i
