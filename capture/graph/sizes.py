@@ -303,7 +303,7 @@ def terms_of(expr: Expr) -> tuple[tuple[Monomial, int], ...]:
 
 def _floordiv(scope: Any, a: Expr, b: Expr) -> Expr:
     b = canonical(b)
-    if type(b) is Size and b.terms[-1][1] < 0:
+    if type(b) is Size and b.terms[-1][1] < 0 and bounds(b)[0] < 1:  # `5 + i % 4` is positive, whatever comes last in it
         return _floordiv(scope, _sum(scope, (a, -1)), _sum(scope, (b, -1)))
     if type(b) is Size:
         return _quotient(scope, canonical(a), b)
@@ -376,7 +376,7 @@ def _quotient(scope: Any, a: Expr, b: Size) -> Expr:
         mono, k = terms_of(left)[-1]
         ratio = _over(mono, lead)
         if ratio is None or k % by:
-            up = terms_of(a)[-1][1] < 0 and bounds(b)[0] >= 1
+            up = terms_of(a)[-1][1] < 0 < by and bounds(b)[0] >= 1
             return _rounded_up(scope, a, b) if up else scope_atom(scope, a, b)
         step = _made(scope, {ratio: k // by})
         quotient = _sum(scope, (quotient, 1), (step, 1))

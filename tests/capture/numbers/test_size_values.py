@@ -122,3 +122,12 @@ def test_an_int_that_becomes_a_size_beside_a_float_that_changes():
     """`linspace` can't take a number of unknown value as its `num`: that is why it fails, and not the float."""
     calls = [(jnp.ones(3), 1.0 + i / 8, 4 + i % 5) for i in range(10)]
     compiled_like_plain(lambda x, stop, n: (x * stop, jnp.linspace(0, stop, n)), calls, 2)
+
+
+def test_a_size_of_the_remainder_of_a_number_that_changes():
+    """`5 + i % 4` is never negative, though what comes last in it is subtracted."""
+    def turned(i):
+        n = 5 + i % 4
+        return jnp.roll(jax.random.uniform(jax.random.key(i), (n, n)), 1, 0)
+
+    compiled_like_plain(turned, [(i,) for i in range(10)], 2)

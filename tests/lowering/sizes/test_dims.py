@@ -15,7 +15,7 @@ from dynacomp.lowering.sizes.symbols import size
 SCOPE = Scope()
 N, M = SCOPE.symbol("N", 7), SCOPE.symbol("m", 3)
 EXPRESSIONS = [N, 3 * N, N * M + 1, N**2 - M, N // 2, (N + M) // 3, N % 4, (N * M) % (M + 1),
-               2 * (N // 2) - N + 5]
+               2 * (N // 2) - N + 5, 1 // (5 + N % 4), -1 // (5 + N % 4), (M - N) // (1 + N % 2)]
 
 
 @pytest.mark.parametrize("dim", EXPRESSIONS, ids=str)
