@@ -303,7 +303,7 @@ def terms_of(expr: Expr) -> tuple[tuple[Monomial, int], ...]:
 
 def _floordiv(scope: Any, a: Expr, b: Expr) -> Expr:
     b = canonical(b)
-    if type(b) is Size and b.terms[-1][1] < 0 and bounds(b)[0] < 1:  # `5 + i % 4` is positive, whatever comes last in it
+    if type(b) is Size and b.terms[-1][1] < 0 and bounds(b)[0] < 1:  # `5 + i % 4` is positive, whatever comes last
         return _floordiv(scope, _sum(scope, (a, -1)), _sum(scope, (b, -1)))
     if type(b) is Size:
         return _quotient(scope, canonical(a), b)

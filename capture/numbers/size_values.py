@@ -15,6 +15,7 @@ from jax.errors import InconclusiveDimensionOperation
 
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.graph import sizes
+from dynacomp.capture.graph.size_evaluation import evaluate
 from dynacomp.capture.graph.size_scope import LEAST
 from dynacomp.capture.graph.sizes import Size, canonical, is_symbolic, names
 from dynacomp.capture.symbolic.lessons import Frozen
@@ -230,6 +231,40 @@ def takes_sides(cap: Capture, found: Iterable[Size]) -> bool:
     return first
 
 
+def made_one(cap: Capture, found: Iterable[Size]) -> bool:
+    """Whether some of these sizes are equal in this call though nothing says so, which are one from now on: JAX looks
+    how many different shapes there are, and asks no size for it (`jnp.stack` of slices)."""
+    scope, of_value = cap.sizes.scope, dict[int, Size]()
+    known = [(evaluate(size, scope.values), size) for size in found]
+    with scope.decides():
+        pairs = [(of_value.setdefault(value, size), size) for value, size in known if value is not None]
+        apart: list[Any] = [operator.sub(one, size) for one, size in pairs if one.terms != size.terms]
+        answers = [*map(scope.is_zero, apart)]
+    return any(answers)
+
+
+def pins(cap: Capture, found: Iterable[Size]) -> bool:
+    """Learns, once, that ints which Python computes of changing numbers are constants where JAX is given them, the
+    numbers are not: `x.sum(i % 2)` needs an entry for each axis, none for each `i`."""
+    computed = {str(size) for size in found if _is_computed(size) and not any(
+        isinstance(cap.sizes.dims[name], S.Dim) for name in names(size))}
+    new = computed - cap.lessons.pinned
+    cap.lessons.pinned |= new
+    return bool(new)
+
+
+def _is_computed(size: Size) -> bool:
+    ((mono, k), *others) = size.terms
+    return bool(others) or k != 1 or len(mono) != 1 or mono[0][1] != 1 or mono[0][0].op != sizes.SYMBOL
+
+
+def argument(cap: Capture, value: SizeV) -> Any:
+    """What a call of JAX is given."""
+    expr = canonical(value.expr)
+    pinned = is_symbolic(expr) and str(expr) in cap.lessons.pinned
+    return concrete(cap, value, f"{expr} as a constant").value if pinned else expr
+
+
 def freeze(cap: Capture, found: Iterable[Size], what: str, compiled: bool = False) -> None:
     """Learns that these sizes must be constants: the next attempt has them so. Where one of them has had many values
     already, what needs it is left to Python: what follows is compiled once for all. `compiled`: nothing in the
@@ -238,6 +273,8 @@ def freeze(cap: Capture, found: Iterable[Size], what: str, compiled: bool = Fals
     if takes_sides(cap, found):
         return
     places = [(name, cap.sizes.dims[name]) for name in sorted({n for size in found for n in names(size)})]
+    if pins(cap, found):
+        return
     if not compiled and cap.progress.top_step not in cap.lessons.breaks and any(
             cap.root.policy.changes_often(place) for _, place in places):
         raise Break("size_constant", what)

@@ -83,6 +83,7 @@ class Lessons:
     takes_sides: bool = False  # what takes the `min` or `max` of a size wants a constant, which one of the two may be
     decided: set[str] = field(default_factory=set)  # truths of changing numbers that must be constants
     sized: S.Places = field(default_factory=S.Places)  # changing ints that JAX wants as sizes
+    pinned: set[str] = field(default_factory=set)  # ints computed of those which are constants where JAX gets them
     counts: dict[str, bool] = field(default_factory=dict)  # ints that Python computes, and whether they are sizes
     spelled: set[tuple[str, Any, str]] = field(default_factory=set)  # call, argument, NumPy's number: wanted as a size
     asked_at_once: bool = False  # no condition is left for the end of the Graph

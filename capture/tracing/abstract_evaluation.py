@@ -60,7 +60,7 @@ from dynacomp.capture.tracing.failures import (
 )
 from dynacomp.capture.tracing.given_numpys import with_numpys
 from dynacomp.capture.tracing.handed_on import always_anew, handed_on
-from dynacomp.capture.tracing.jaxprs import jaxpr_of
+from dynacomp.capture.tracing.jaxprs import has_unknown_axis, jaxpr_of
 from dynacomp.capture.tracing.library_effects import noticing
 from dynacomp.capture.tracing.library_reads import overhearing
 from dynacomp.capture.tracing.lowered_args import (
@@ -163,6 +163,9 @@ def evaluated_anew(cap: Capture, fn: Any, lowered: Any, since: int) -> tuple[Out
     if not blamed and shows_values(lowered):  # functions and objects of libraries, made with sizes maybe
         blamed = [*of_class(Size, map(canonical, map(cap.sizes.scope.symbol, cap.sizes.dims)))]
     concrete = isinstance(error, CONCRETE)
+    if not concrete and size_values.made_one(cap, blamed):
+        with contextlib.suppress(Failed):
+            return abstract(cap, fn, lowered[0], lowered[1], since), lowered
     if concrete and size_values.takes_sides(cap, blamed):
         raise Restart()
     if concrete and not may_be_asked(lowered):
@@ -247,6 +250,8 @@ class Trace:
 def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: int) -> Outcome:
     """Runs the call on tracers; exceptions of the call become the program's. `since`: the step of its arguments."""
     seen = _on_nodes(cap, fn, args, kwargs)
+    if cap.sizes.dims and has_unknown_axis(seen.jaxpr.jaxpr):
+        raise Failed(TypeError("an axis that changes"))
     tells = may_tell(cap, fn, seen.jaxpr)
     endless, elsewhere = may_not_end(seen.jaxpr.jaxpr), puts_elsewhere(seen.jaxpr.jaxpr)
     if cap.graph.checks and endless:

@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax._src.interpreters.ad import primitive_transposes
 from jax._src.lax.control_flow.loops import while_p
@@ -114,9 +115,11 @@ def python_inside(fn: Any) -> types.FunctionType | None:
 
 
 def may_enter(cap: Capture, fn: Any) -> bool:
-    """Whether this is a library function in Python that no attempt has entered."""
+    """Whether this is a library function in Python that no attempt has entered. JAX's transformations are not: what
+    they do to sizes (axes, positions of arguments) no bytecode of theirs can do."""
     inside = python_inside(fn)
-    return inside is not None and is_library(inside) and inside not in cap.lessons.entered
+    return inside is not None and is_library(inside) and inside not in cap.lessons.entered and (
+        inside.__module__ != jax.vmap.__module__)
 
 
 def enter_next(cap: Capture, fn: Any, given: Sequence[Any]) -> None:

@@ -7,8 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jax._src import api_util, core, linear_util
+from jax._src.core import subjaxprs
 from jax._src.interpreters.partial_eval import dce_jaxpr, trace_to_jaxpr_dynamic
 from jax.extend.core import ClosedJaxpr
+
+from dynacomp.capture.graph.sizes import is_symbolic
 
 
 def jaxpr_of(fn: Callable[..., list[Any]], structs: Sequence[Any]) -> ClosedJaxpr:
@@ -27,3 +30,18 @@ def purpose(trace: Any) -> str | None:
     """What JAX makes a jaxpr for: "scan", "checkpoint / remat"; None of a trace that makes none."""
     frame: Any = getattr(trace, "frame", None)
     return None if frame is None else frame.debug_info.traced_for  # type: ignore[no-any-return]
+
+
+# What primitives call axes, and how many of them. JAX takes a symbolic size for most, and means nothing by it.
+AXES = frozenset({"axes", "axis", "dimension", "dimensions", "permutation", "broadcast_dimensions", "dimension_numbers",
+                  "num_keys"})
+
+
+def has_unknown_axis(jaxpr: Any) -> bool:
+    """Whether an axis is a symbolic size somewhere: `jnp.flip(x, i % 2)`."""
+    own = any(_holds_size(value) for e in jaxpr.eqns for name, value in e.params.items() if name in AXES)
+    return own or any(map(has_unknown_axis, subjaxprs(jaxpr)))
+
+
+def _holds_size(value: Any) -> bool:
+    return any(map(_holds_size, value)) if isinstance(value, tuple) else is_symbolic(value)

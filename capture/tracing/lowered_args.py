@@ -32,7 +32,7 @@ from dynacomp.capture.graph.graph import Node, Tree, map_parts
 from dynacomp.capture.graph.graph_sizes import aval as aval_with_sizes
 from dynacomp.capture.graph.graph_sizes import sizes_in
 from dynacomp.capture.graph.sizes import Size, canonical, is_symbolic
-from dynacomp.capture.numbers import host_arrays
+from dynacomp.capture.numbers import host_arrays, size_values
 from dynacomp.capture.numbers.dynamic_scalars import TEXTS
 from dynacomp.capture.numbers.given_arrays import is_constant
 from dynacomp.capture.numbers.graph_inputs import scalar_node
@@ -322,7 +322,7 @@ for _cls, _argument in (
     *((cls, Standin) for cls in (FunctionV, MethodV, PartialV, BuiltinMethodV)),
 ):
     define(_cls, Kind(argument=_argument))  # type: ignore[arg-type]
-define(SizeV, Kind(argument=lambda cap, v: canonical(v.expr)))
+define(SizeV, Kind(argument=size_values.argument))
 define(SetV, Kind(argument=lambda cap, v: v.cls(v.items)))
 define(SliceV, Kind(argument=lambda cap, v: slice(*(lower_arg(cap, p) for p in (v.start, v.stop, v.step)))))
 

@@ -131,3 +131,34 @@ def test_a_size_of_the_remainder_of_a_number_that_changes():
         return jnp.roll(jax.random.uniform(jax.random.key(i), (n, n)), 1, 0)
 
     compiled_like_plain(turned, [(i,) for i in range(10)], 2)
+
+
+BLOCK = jnp.sin(jnp.arange(24.0)).reshape(2, 3, 4)
+AXES = {
+    "flip": lambda a: jnp.flip(BLOCK, a), "rev": lambda a: jax.lax.rev(BLOCK, (a,)),
+    "sort": lambda a: jnp.sort(BLOCK, a),
+    "iota": lambda a: jax.lax.broadcasted_iota(jnp.int32, (2, 3, 4), a), "sum": lambda a: BLOCK.sum(a),
+    "in_axes": lambda a: jax.vmap(lambda x: x.sum() * a, in_axes=a)(BLOCK),
+    "argnums": lambda a: jax.grad(lambda *x: (x[0] * x[1] * x[2]).sum(), argnums=a)(BLOCK, BLOCK + 1, BLOCK * 2),
+}
+
+
+@pytest.mark.parametrize("computed", [True, False])
+@pytest.mark.parametrize("fn", AXES.values(), ids=AXES)
+def test_an_axis_that_changes_is_a_constant(fn, computed):
+    """An entry for each axis."""
+    calls = [(i,) if computed else (i % 3,) for i in range(8)]
+    compiled_like_plain((lambda i: (fn(i % 3), i)) if computed else (lambda a: fn(a)), calls, 4 if computed else 3)
+
+
+def test_an_axis_that_native_code_is_told():
+    """Most primitives take a symbolic size for an axis. `flip` then turned none round."""
+    compiled_like_plain(lambda i: (jnp.flip(BLOCK, i % 2), i), [(i,) for i in range(4)], 3, backend="auto")
+
+
+def test_slices_that_are_of_one_length_though_nothing_says_so():
+    """JAX puts their shapes into a set, which asks no size whether it equals another."""
+    def windows(x, w):
+        return jnp.stack([x[2:2 + w], x[1:1 + w]])
+
+    compiled_like_plain(windows, [(jnp.arange(10.0), 2 + i % 4) for i in range(8)], 2)
