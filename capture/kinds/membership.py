@@ -15,10 +15,11 @@ from typing import Any
 from dynacomp.capture.base.literals import is_literal, leaves
 from dynacomp.capture.kinds.given_items import KEYS, changing_key
 from dynacomp.capture.numbers import dynamic_scalars
+from dynacomp.capture.numbers.host_functions import as_scalar
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.values.computed import ScalarV
 from dynacomp.capture.values.constant import Const, is_exactly, is_known_literal
-from dynacomp.capture.values.questions import is_sequence, is_set
+from dynacomp.capture.values.questions import is_scalar, is_sequence, is_set
 from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping.changing_contents import in_parts
 
@@ -28,7 +29,7 @@ MOST = 256  # elements of a container that the code makes: each entry keeps them
 
 def asked(cap: Capture, container: Value, item: Value) -> Value | None:
     """The answer, another in each call; None where it is a constant or the machine has to look at each element."""
-    key = changing_key(cap, item)
+    key = changing_key(cap, item) or _changing_float(cap, item)
     in_part = is_set(container) and container.unread is not None and in_parts(cap, container.source)
     if key is None and not (in_part and _is_key(item)):
         return None
@@ -49,6 +50,12 @@ def _elements(cap: Capture, container: Value) -> Value | None:
         return None
     items = [cap.realize(x) for x in container.items] if len(container.items) <= MOST else [container]
     return _literals(tuple(x.value for x in items)) if all(map(is_known_literal, items)) else None  # type: ignore
+
+
+def _changing_float(cap: Capture, item: Value) -> ScalarV | None:
+    """A float that changes: the very object is looked for, as NaN is known by."""
+    found = as_scalar(cap, item)
+    return found if is_scalar(found) and type(found.hint) is float else None
 
 
 def _is_key(item: Value) -> bool:

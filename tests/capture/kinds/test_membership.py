@@ -72,6 +72,12 @@ def test_sets_with_other_content(name, made):
     check(OF_SETS[name], sets(made))
 
 
+def test_floats_that_change_and_none_of_them_a_number():
+    nan = float("nan")
+    check(lambda x, n, held: (x * 2 if n in {1.0, 2.0} else x, n in held),
+          [(array(i), n, {nan, 0.5}) for i, n in enumerate((0.5, 1.0, nan, 2.0, float("nan"), 1.5, nan, 0.1))], 6)
+
+
 def test_what_may_hash_in_the_programs_code_is_compared_by_it():
     class Key(int):
         def __eq__(self, other):
