@@ -12,7 +12,7 @@ extended dtypes (PRNG keys), which lowering removes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeGuard
 
 import jax
@@ -20,8 +20,10 @@ import numpy as np
 from jax import jit as jax_jit
 from jax._src.lax.lax import _convert_element_type
 from jax._src.random.prng import PRNGKeyArray as KEY_TYPE
+from jax.sharding import AxisType, SingleDeviceSharding
 from jaxlib import _jax
 
+EXPLICIT = AxisType.Explicit
 ARRAY_TYPE: type = _jax.ArrayImpl  # the class of every concrete jax.Array
 
 _SHORT = {
@@ -33,11 +35,13 @@ _SHORT = {
 
 @dataclass(frozen=True, repr=False)
 class Aval:
-    """The abstract value of one array: `shape`, `dtype`, `weak_type`."""
+    """The abstract value of one array: `shape`, `dtype`, `weak_type`; on a mesh of explicit axes, which decide what
+    operations may do with it, how it is divided among them."""
 
     shape: tuple[Any, ...]
     dtype: Any
     weak_type: bool = False
+    sharding: Any = field(default=None, kw_only=True)
     value: ClassVar[Any] = None  # the Value that a call gave back, see `Passed`
     number: ClassVar[Any] = None  # which number of Python's it is, see `Counted`
 
@@ -73,9 +77,20 @@ def aval_of(x: Any) -> Aval:
     if is_aval(x):
         return x
     if isinstance(x, jax.ShapeDtypeStruct):
-        return Aval(tuple(x.shape), x.dtype, bool(getattr(x, "weak_type", False)))
-    typed = jax.typeof(x)
-    return Aval(tuple(typed.shape), typed.dtype, bool(getattr(typed, "weak_type", False)))
+        return of_struct(x)
+    return of_struct(jax.typeof(x))
+
+
+def of_struct(typed: Any) -> Aval:
+    """The Aval of what says the shape and the dtype of an array."""
+    return Aval(tuple(typed.shape), typed.dtype, bool(getattr(typed, "weak_type", False)), sharding=divided(typed))
+
+
+def divided(typed: Any) -> Any:
+    """How the type of an array says that it is divided, where an axis of its mesh is explicit; else None."""
+    sharding = getattr(typed, "sharding", None)
+    axes = () if sharding is None or isinstance(sharding, SingleDeviceSharding) else sharding.mesh.axis_types
+    return sharding if EXPLICIT in axes else None
 
 
 def class_of(aval: Aval) -> type:
@@ -85,7 +100,7 @@ def class_of(aval: Aval) -> type:
 
 def as_struct(aval: Aval) -> jax.ShapeDtypeStruct:
     """The `jax.ShapeDtypeStruct` of an Aval, for `jax.eval_shape` and `jax.make_jaxpr`."""
-    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=aval.sharding)
 
 
 def weak(x: Any, kind: type) -> Any:

@@ -32,7 +32,7 @@ from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bodies.lossy_trees import has_lost, put_together
 from dynacomp.capture.bodies.placement import is_staged, puts_elsewhere
 from dynacomp.capture.bodies.subgraphs import passed_object, seen_inside
-from dynacomp.capture.graph.avals import ARRAY_TYPE, Aval, as_struct, is_aval
+from dynacomp.capture.graph.avals import ARRAY_TYPE, as_struct, is_aval, of_struct
 from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.graph.graph_sizes import aval as aval_with_sizes
 from dynacomp.capture.graph.graph_sizes import sizes_in
@@ -378,7 +378,7 @@ def _result_leaf(struct: Any) -> Any:
     if jnp.issubdtype(struct.dtype, jax.dtypes.extended) and not jnp.issubdtype(struct.dtype, jax.dtypes.prng_key):
         raise Break("call", f"an array of a program's own dtype: {struct.dtype.name}")
     if struct.dtype != jax.dtypes.float0:
-        return _aval(struct)
+        return of_struct(struct)
     if not all(type(d) is int for d in struct.shape):
         raise Break("call", "a derivative by integers whose number changes")
     return nothing(tuple(struct.shape))
@@ -599,7 +599,3 @@ def reach_rules(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> N
 
 def _is_array(x: Any) -> bool:
     return isinstance(x, (jax.Array, ARRAY_TYPE, jax.core.Tracer))
-
-
-def _aval(struct: jax.ShapeDtypeStruct) -> Aval:
-    return Aval(tuple(struct.shape), struct.dtype, bool(struct.weak_type))

@@ -28,7 +28,7 @@ from dynacomp.capture.bodies.hidden_tracers import continues_trace, draws, hides
 from dynacomp.capture.bodies.subgraphs import Standin, localise, never_called, place_of
 from dynacomp.capture.bodies.treedef_contents import in_structure
 from dynacomp.capture.bodies.trees import unflattened
-from dynacomp.capture.graph.avals import Aval, Counted, is_aval
+from dynacomp.capture.graph.avals import Aval, Counted, is_aval, of_struct
 from dynacomp.capture.graph.graph import Closure, Node, map_parts
 from dynacomp.capture.graph.sizes import Size
 from dynacomp.capture.symbolic.libraries import (
@@ -320,7 +320,7 @@ def _by_leaves(cap: Capture, node: Node, outcome: Outcome) -> Value:
 
 def _as_aval(leaf: Any) -> Any:
     """A leaf of a result as the Graph knows it, which must not keep Values alive."""
-    return Aval(leaf.shape, leaf.dtype, leaf.weak_type) if isinstance(leaf, (Passed, Counted)) else leaf
+    return of_struct(leaf) if isinstance(leaf, (Passed, Counted)) else leaf
 
 
 def _of_aval(node: Node, leaf: Aval) -> ArrayV | NumberV:

@@ -32,7 +32,7 @@ from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.marks import Mark
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.base.remembered import remembered
-from dynacomp.capture.graph.avals import ARRAY_TYPE, Aval
+from dynacomp.capture.graph.avals import ARRAY_TYPE, Aval, divided
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.dynamic_scalars import TEXTS, is_numpy_number
 from dynacomp.capture.numbers.graph_inputs import add_input, outer_builder, own, symbolic_dims
@@ -290,10 +290,11 @@ def _array(cap: Capture, obj: Any, source: S.Source) -> Value:
     if is_wide(obj.dtype):
         cap.guards.add("array", source, (None,) * obj.ndim, obj.dtype, bool(obj.weak_type), obj.sharding, obj.committed)
         return OpaqueV(obj, source=source)
-    dims = symbolic_dims(cap, obj, source)
+    sharding = divided(jax.typeof(obj))
+    dims = symbolic_dims(cap, obj, source) if sharding is None else obj.shape
     guard_shape = tuple(d if isinstance(d, int) else None for d in dims)
     cap.guards.add("array", source, guard_shape, obj.dtype, bool(obj.weak_type), obj.sharding, obj.committed)
-    aval = Aval(dims, obj.dtype, bool(obj.weak_type))
+    aval = Aval(dims, obj.dtype, bool(obj.weak_type), sharding=sharding)
     cap.sizes.real_shapes[source] = tuple(obj.shape)
     found = cap.known.arrays[id(obj), source] = ArrayV(add_input(cap, source, aval), aval, real=obj, source=source)
     return found
@@ -312,6 +313,8 @@ def _tracer(cap: Capture, obj: Any, source: S.Source) -> Value:
         raise Break("tracer", "a value that a JAX transformation is tracing")
     if obj.aval.is_high:
         raise Break("tracer", f"a traced value of the type {type(obj.aval).__name__}, which is no array")
+    if divided(obj.aval) is not None:
+        raise Break("tracer", "a traced value that is divided on a mesh of explicit axes")
     dims = symbolic_dims(cap, obj, source)
     cap.guards.add("tracer", source, tuple(d if isinstance(d, int) else None for d in dims), obj.dtype,
                    bool(obj.aval.weak_type))

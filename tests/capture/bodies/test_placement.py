@@ -58,3 +58,28 @@ def test_the_type_of_an_array_on_a_mesh_says_how_it_is_divided(within):
 
 def test_the_type_of_an_array_elsewhere():
     check_one_graph(lambda x: (x * 2, (x * 2).aval, x.aval), (jnp.arange(3.0),))
+
+
+def or_negative(of):
+    def caught(x):
+        try:
+            return of(x)
+        except Exception as error:
+            return -x, type(error)
+    return caught
+
+
+@pytest.mark.parametrize("of", [
+    lambda x: x[:5], lambda x: x @ x, lambda x: jnp.outer(x, x), lambda x: jnp.concatenate([x, x * 2]),
+    lambda x: jax.shard_map(lambda y: y * y, in_specs=jax.P("rows"), out_specs=jax.P("rows"))(x)])
+def test_what_explicit_axes_forbid(of):
+    """Calls were traced as if arrays lay on one device: they raised outside of a `try`, and others seemed to raise."""
+    caught, compiled = or_negative(of), dynacomp.jit(or_negative(of))
+    mesh = jax.make_mesh((1,), ("rows",), axis_types=(jax.sharding.AxisType.Explicit,))
+    with jax.set_mesh(mesh):
+        for n in (10, 10, 6):
+            x = jax.device_put(jnp.arange(float(n)), jax.NamedSharding(mesh, jax.P("rows")))
+            want, got = jax.tree.flatten(caught(x)), jax.tree.flatten(compiled(x))
+            assert got[1] == want[1] and got[0][1:] == want[0][1:]
+            assert (got[0][0] == want[0][0]).all() and got[0][0].sharding == want[0][0].sharding
+    assert dynacomp.stats()["frames_captured"]
