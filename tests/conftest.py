@@ -42,7 +42,9 @@ from jax._src.lib.mlir import ir  # noqa: E402
 from jax._src.lru_cache import LRUCache  # noqa: E402
 
 import dynacomp  # noqa: E402
-from dynacomp.capture import frame  # noqa: E402
+from dynacomp.capture import _native, frame  # noqa: E402
+
+_native.settle(1, True)  # guards that have settled are asked one by one as well
 
 
 @dynacomp.disable

@@ -216,3 +216,13 @@ bool dc_const_supported(PyObject *constant)
     }
     return find_kind(constant) || is_ml_scalar(constant) || numpy_owned(constant);
 }
+
+bool dc_const_is_frozen(PyObject *obj)
+{
+    if (PyTuple_CheckExact(obj) || PyFrozenSet_CheckExact(obj) || PySlice_Check(obj)) {
+        bool frozen = dc_const_supported(obj);
+        PyErr_Clear();
+        return frozen;
+    }
+    return obj == Py_None || obj == Py_Ellipsis || obj == Py_NotImplemented || find_kind(obj) != NULL;
+}

@@ -78,6 +78,14 @@ PyObject *dc_entry_launch(Entry *self, const Run *run)
     return result;
 }
 
+void dc_entry_mark(const Entry *self, bool *wanted)
+{
+    for (int i = 0; i < self->ninputs; i++) {
+        wanted[self->inputs[i]] = true;
+    }
+    dc_template_mark(self->template_, wanted);
+}
+
 /* The values of a code entry's input registers; NULL with no exception: it has none. */
 PyObject *dc_entry_inputs(const Entry *self, const Run *run)
 {

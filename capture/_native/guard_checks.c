@@ -280,16 +280,21 @@ static int eval_set(Step *s, Run *run, const Call *call)
 
 static PyTypeObject *deque_type;
 
-static int finish_len(Step *s, Builder *b)
+PyTypeObject *dc_deque_type(void)
 {
-    DC_UNUSED(s);
-    DC_UNUSED(b);
     if (deque_type == NULL) {
         PyObject *collections = PyImport_ImportModule("collections");
         deque_type = collections ? (PyTypeObject *)PyObject_GetAttrString(collections, "deque") : NULL;
         Py_XDECREF(collections);
     }
-    return deque_type ? 0 : -1;
+    return deque_type;
+}
+
+static int finish_len(Step *s, Builder *b)
+{
+    DC_UNUSED(s);
+    DC_UNUSED(b);
+    return dc_deque_type() ? 0 : -1;
 }
 
 static Py_ssize_t storage_length(PyObject *obj) /* -1: not a container that we know */

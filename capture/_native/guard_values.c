@@ -368,6 +368,17 @@ static PyObject *read_builtin(const BuiltinAttr *attr, PyObject *obj, PyObject *
     return Py_XNewRef(value ? value : attr->null_is_none ? Py_None : NULL);
 }
 
+PyObject **dc_builtin_field(const Step *s, PyObject *obj)
+{
+    for (size_t i = (size_t)s->n; i < sizeof builtin_attrs / sizeof *builtin_attrs; i++) {
+        const BuiltinAttr *attr = &builtin_attrs[i];
+        if (attr->type && attr->offset && belongs(attr, obj) && strcmp(attr->name, builtin_attrs[s->n].name) == 0) {
+            return (PyObject **)((char *)obj + attr->offset);
+        }
+    }
+    return NULL;
+}
+
 static int eval_get(Step *s, Run *run, const Call *call)
 {
     DC_UNUSED(call);

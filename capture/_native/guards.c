@@ -166,6 +166,7 @@ void dc_run_clear(Run *run)
 
 static void drop_refs(GuardProgram *guards)
 {
+    dc_unsettle(guards);
     for (Py_ssize_t i = 0; i < guards->nsteps; i++) {
         for (int r = 0; r < STEP_REFS; r++) {
             Py_CLEAR(guards->steps[i].refs[r]);
@@ -192,9 +193,7 @@ static Py_ssize_t first_failure(GuardProgram *guards, const Call *call, Run *run
     return guards->dead ? 0 : -1;
 }
 
-/* -1 where all hold: the registers then live until dc_run_clear. Else the failing step's index; with an exception
- * pending where one came from outside (see guard_numbers.c). */
-Py_ssize_t dc_guards_eval(GuardProgram *guards, const Call *call, Run *run)
+static Py_ssize_t evaluate(GuardProgram *guards, const Call *call, Run *run, bool all)
 {
     if (guards->dead || !dc_run_init(run, guards)) {
         run->nregs = 0;
@@ -202,7 +201,13 @@ Py_ssize_t dc_guards_eval(GuardProgram *guards, const Call *call, Run *run)
         return 0;
     }
     guards->running++;
-    Py_ssize_t failed = first_failure(guards, call, run);
+    Py_ssize_t failed = all ? UNSURE : dc_settled_eval(guards, call, run);
+    if (failed == UNSURE) {
+        failed = first_failure(guards, call, run);
+        if (failed == -1 && !all && guards->running == 1) {
+            dc_settle(guards, run);
+        }
+    }
     if (--guards->running == 0 && guards->dead) {
         drop_refs(guards); /* something died while we looked */
     }
@@ -211,6 +216,13 @@ Py_ssize_t dc_guards_eval(GuardProgram *guards, const Call *call, Run *run)
     }
     return failed;
 }
+
+/* -1 where all hold: the registers that the entry takes then live until dc_run_clear. Else the index of a failing step;
+ * with an exception pending where one came from outside (see guard_numbers.c). */
+Py_ssize_t dc_guards_eval(GuardProgram *guards, const Call *call, Run *run) { return evaluate(guards, call, run, false); }
+
+/* The same with all registers, and the first step that fails. */
+Py_ssize_t dc_guards_ask(GuardProgram *guards, const Call *call, Run *run) { return evaluate(guards, call, run, true); }
 
 bool dc_guards_write(const GuardProgram *guards, char kind, int dst)
 {
@@ -272,6 +284,9 @@ static PyObject *guards_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     self->owner = NULL;
     self->dead = false;
     self->running = 0;
+    self->settled = NULL;
+    self->held = 0;
+    self->restless = false;
     Py_ssize_t n = PyTuple_GET_SIZE(steps);
     self->steps = PyMem_Calloc((size_t)n + 1, sizeof(Step));
     self->on_death = dc_on_death_new(self);
@@ -328,7 +343,7 @@ static PyObject *guards_check(GuardProgram *self, PyObject *args)
     if (parse_call(args, &call) < 0) {
         return NULL;
     }
-    Py_ssize_t failed = dc_guards_eval(self, &call, &run);
+    Py_ssize_t failed = dc_guards_ask(self, &call, &run);
     dc_run_clear(&run);
     return PyErr_Occurred() ? NULL : PyLong_FromSsize_t(failed);
 }
@@ -340,7 +355,7 @@ static PyObject *guards_registers(GuardProgram *self, PyObject *args)
     if (parse_call(args, &call) < 0) {
         return NULL;
     }
-    if (dc_guards_eval(self, &call, &run) != -1) {
+    if (dc_guards_ask(self, &call, &run) != -1) {
         return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
     }
     PyObject *list = PyList_New(run.nregs);

@@ -267,13 +267,27 @@ static PyObject *is_skipped(PyObject *m, PyObject *arg)
     return code ? PyBool_FromLong(state && (state->flags & CODE_SKIP)) : NULL;
 }
 
+static PyObject *py_settle(PyObject *m, PyObject *args)
+{
+    DC_UNUSED(m);
+    int checked = 0;
+    unsigned after;
+    if (!PyArg_ParseTuple(args, "I|p:settle", &after, &checked)) {
+        return NULL;
+    }
+    PyObject *before = Py_BuildValue("IO", dc_settle_after, dc_settle_checked ? Py_True : Py_False);
+    dc_settle_after = after;
+    dc_settle_checked = checked;
+    return before;
+}
+
 /* ---- counters ---- */
 
 #define COUNTER(name) {#name, &dc_counters.name}
 static const struct { const char *name; unsigned long long *value; } counter_rows[] = {
     COUNTER(calls), COUNTER(outer), COUNTER(hits), COUNTER(misses), COUNTER(direct), COUNTER(code), COUNTER(plain),
     COUNTER(frames), COUNTER(skipped), COUNTER(traced), COUNTER(rejected),
-    COUNTER(invalidated), COUNTER(unbound), COUNTER(deep), COUNTER(operations),
+    COUNTER(invalidated), COUNTER(unbound), COUNTER(deep), COUNTER(operations), COUNTER(settled),
 };
 
 static PyObject *py_counters(PyObject *m, PyObject *unused)
@@ -325,6 +339,10 @@ static PyMethodDef methods[] = {
     {"entries", py_entries, METH_O, "entries(code) -> list of valid entries, the last hit first"},
     {"clear", py_clear, METH_O, "clear(code)\n\nForgets code's entries, its skip mark and the filter's answer."},
     {"reset", py_reset, METH_NOARGS, "Clears every code object and the counters."},
+    {"settle", py_settle, METH_VARARGS,
+     "settle(after, checked=False) -> both as they were\n\nGuards that have held so many times are compared by the places "
+     "that they have read (see settled.c); 0: never. checked: however few they are,\nand all are asked one by one as well: "
+     "the process ends where that differs."},
     {"hits", py_hits, METH_O, "hits(code)\n\nHow many calls the entries of code have served so far."},
     {"ask_later", py_ask_later, METH_VARARGS,
      "ask_later(code, calls)\n\nThe next so many calls of code that no entry serves run as plain Python, unasked, "
@@ -354,6 +372,14 @@ static PyMethodDef methods[] = {
     {"set_suspended_delegate", dc_set_suspended_delegate, METH_VARARGS, "set_suspended_delegate(gen, value)"},
     {"unnoticed", dc_unnoticed, METH_VARARGS,
      "unnoticed(obj, unreferable)\n\nWhether nothing tells that it has died; unreferable: nor could anything."},
+    {"unhold", dc_unhold, METH_O, "unhold(x)\n\nThe object that a Held holds; anything else itself."},
+    {"own_attribute", (PyCFunction)(void (*)(void))dc_own_attribute, METH_FASTCALL,
+     "own_attribute(obj, name)\n\nThe instance's (module's, class's) own entry; KeyError: it has none."},
+    {"item", (PyCFunction)(void (*)(void))dc_item, METH_FASTCALL, "item(obj, index)\n\nOf a tuple, list or deque."},
+    {"key", (PyCFunction)(void (*)(void))dc_key, METH_FASTCALL, "key(obj, key)\n\nWhat a dict has under a key."},
+    {"write_attribute", (PyCFunction)(void (*)(void))dc_write_attribute, METH_FASTCALL,
+     "write_attribute(obj, name, value)\n\nPast the class' `__setattr__`."},
+    {"dict_of", dc_dict_of, METH_VARARGS, "dict_of(keys, values) -> dict\n\nOf two tuples."},
     {"read_bool", dc_read_bool, METH_O, "read_bool(x)\n\nbool(x), soon for a jax array that is a bool."},
     {"read_int", dc_read_int, METH_O, "read_int(x)\n\nint(x), soon for a jax array that is a whole number."},
     {"read_float", dc_read_float, METH_O, "read_float(x)\n\nfloat(x), soon for a jax array that is a float."},
@@ -403,7 +429,7 @@ static int watch_forks(PyObject *module)
 
 PyMODINIT_FUNC PyInit__native(void)
 {
-    PyTypeObject *const types[] = {&GuardProgram_Type, &Entry_Type, &CompiledFunction_Type, &Tail_Type};
+    PyTypeObject *const types[] = {&GuardProgram_Type, &Entry_Type, &CompiledFunction_Type, &Tail_Type, &Held_Type};
     if (PyType_Ready(&OnDeath_Type) < 0 || PyType_Ready(&Parts_Type) < 0 || PyType_Ready(&Stand_Type) < 0 || dc_cache_init() < 0) {
         return NULL;
     }

@@ -9,7 +9,7 @@
  *   CompiledFunction  the callable that `dynacomp.jit` returns                         callable.c
  *
  * Everything here runs with the GIL held. What differs between CPython versions is in cpython.c
- * alone. Guards run no user code; every register owns its value while a Run lives.
+ * and instances.c alone. Guards run no user code; every register owns its value while a Run lives.
  */
 #ifndef DYNACOMP_NATIVE_H
 #define DYNACOMP_NATIVE_H
@@ -57,6 +57,7 @@ struct Step {
     signed char flag, flag2;
     PyObject *refs[STEP_REFS]; /* owned; the meaning of each is the kind's */
     void *ext;                 /* PyMem block without references, or NULL */
+    const struct Tracer *tracer; /* of its kind, once it was looked for (settled.c) */
 };
 
 enum { MAX_REGISTERS = 1 << 14 };
@@ -97,6 +98,9 @@ typedef struct {
     PyObject *on_death;
     bool dead;
     int running; /* evaluations under way: the steps must stay until they end */
+    struct Settled *settled; /* what they have found unchanged; NULL: not yet */
+    unsigned held;           /* times that all held while `settled` was NULL */
+    bool restless;           /* too much of it changes: `settled` stays NULL */
 } GuardProgram;
 extern PyTypeObject GuardProgram_Type;
 extern PyTypeObject OnDeath_Type;
@@ -117,10 +121,53 @@ bool dc_parts_are(PyObject *parts, PyObject *value);
 bool dc_run_init(Run *run, const GuardProgram *guards);
 void dc_run_clear(Run *run);
 Py_ssize_t dc_guards_eval(GuardProgram *guards, const Call *call, Run *run); /* -1, or who failed */
+Py_ssize_t dc_guards_ask(GuardProgram *guards, const Call *call, Run *run);  /* the same, and every step is asked */
 bool dc_guards_write(const GuardProgram *guards, char kind, int dst); /* kind: 'd' or 'z' */
 PyFunctionObject *dc_function_of(PyObject *callable, PyObject **self); /* borrowed; NULL: TypeError */
 
+/* ---- guards that have settled ---- */
+/* The places in memory that steps have read, each with what was there: while it is still there, they hold again. A value
+ * is FIXED where what was noted says that it is at the same address, LASTING where it has been the same object all along
+ * (an address may be given to another one); a step whose places are not known stays LIVE. */
+typedef enum { LIVE, FIXED, LASTING } Trust;
+typedef struct {
+    const void *at;
+    uint64_t word;
+} Word;
+typedef struct {
+    Trust trust;
+    int level;
+} Standing;
+typedef struct {
+    PyObject *const *regs;
+    Standing *standing; /* of registers */
+    Word *words;
+    PyObject **kept;    /* owned: literals whose address stands for what they are */
+    Py_ssize_t nwords, room, nkept, kept_room;
+    bool broken;        /* no memory */
+} Footprint;
+typedef struct Tracer {
+    const char *name;
+    Trust (*trace)(const Step *, Footprint *);
+} Tracer;
+const Tracer *dc_tracer_of(const StepKind *kind);    /* footprints.c; its `trace` is NULL: the kind stays LIVE */
+int dc_other_register(const Step *step, Py_ssize_t i); /* that it reads beside src, -1: no more */
+void dc_note(Footprint *f, const void *at);
+PyObject **dc_builtin_field(const Step *step, PyObject *obj); /* guard_values.c: what ("get", ...) reads, or NULL */
+bool dc_note_attributes(Footprint *f, PyObject *obj);         /* instances.c */
+Trust dc_trace_attribute(Footprint *f, PyObject *obj, PyObject *name, bool there);
+Trust dc_trace_key(Footprint *f, PyObject *dict, PyObject *key, bool there);
+Trust dc_trace_keys(Footprint *f, PyObject *dict);
+Trust dc_trace_class(Footprint *f, PyTypeObject *type);
+enum { UNSURE = -2 };
+Py_ssize_t dc_settled_eval(GuardProgram *guards, const Call *call, Run *run); /* as dc_guards_eval, or UNSURE */
+void dc_settle(GuardProgram *guards, const Run *run); /* all of them hold, and `run` has what they read */
+void dc_unsettle(GuardProgram *guards);
+extern unsigned dc_settle_after; /* so many times that all hold; 0: never */
+extern bool dc_settle_checked;   /* ask every step all the same, and end the process where they say no */
+
 /* ---- constants ---- */
+bool dc_const_is_frozen(PyObject *obj); /* a literal: nothing about it ever changes */
 bool dc_const_supported(PyObject *constant);
 bool dc_const_equal(PyObject *constant, PyObject *value);
 
@@ -152,6 +199,7 @@ Template *dc_template_parse(PyObject *spec, int nregs);
 PyObject *dc_template_build(const Template *t, PyObject *outs, const Run *run);
 Template *dc_template_keep(Template *t); /* one more owner */
 void dc_template_free(Template *t);      /* one owner less */
+void dc_template_mark(const Template *t, bool *wanted); /* the registers that it takes values from */
 int dc_template_traverse(const Template *t, visitproc visit, void *arg);
 
 /* ---- entries and the cache ---- */
@@ -177,6 +225,7 @@ struct Entry {
     PyObject *weaklist;
 };
 extern PyTypeObject Entry_Type;
+void dc_entry_mark(const Entry *entry, bool *wanted); /* the registers that it takes values from */
 void dc_entry_invalidate(Entry *entry);
 PyObject *dc_entry_launch(Entry *entry, const Run *run);   /* a direct entry */
 extern PyObject *dc_run_plainly; /* an exception: see `dc_is_to_run_plainly` */
@@ -253,7 +302,7 @@ PyObject *dc_call_paused(PyObject *callable, PyObject *const *args, size_t nargs
 
 typedef struct {
     unsigned long long hits, misses, direct, code, frames, skipped, plain, traced,
-        rejected, invalidated, calls, outer, unbound, deep, operations;
+        rejected, invalidated, calls, outer, unbound, deep, operations, settled;
 } Counters;
 extern Counters dc_counters;
 
@@ -281,6 +330,14 @@ PyObject *dc_unnoticed(PyObject *module, PyObject *x); /* unnoticed.c */
 PyObject *dc_read_bool(PyObject *module, PyObject *x); /* read_scalar.c */
 PyObject *dc_read_int(PyObject *module, PyObject *x);
 PyObject *dc_read_float(PyObject *module, PyObject *x);
+extern PyTypeObject Held_Type; /* finders.c */
+PyObject *dc_unhold(PyObject *module, PyObject *obj);
+PyObject *dc_own_attribute(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+PyObject *dc_item(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+PyObject *dc_key(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+PyObject *dc_write_attribute(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+PyObject *dc_dict_of(PyObject *module, PyObject *args);
+PyTypeObject *dc_deque_type(void); /* guard_checks.c; borrowed, NULL with an exception */
 PyObject *dc_upcoming(PyObject *module, PyObject *args); /* iterators.c */
 PyObject *dc_iterated(PyObject *module, PyObject *it);
 PyObject *dc_set_enumerate(PyObject *module, PyObject *args);
@@ -302,7 +359,7 @@ int dc_bind(Bound *bound, PyFunctionObject *fn, PyObject *self, PyObject *const 
             Py_ssize_t nargs, PyObject *kwnames); /* 1 bound, 0 does not bind, -1 exception */
 void dc_bound_clear(Bound *bound);
 
-/* ---- CPython's insides (cpython.c) ---- */
+/* ---- CPython's insides (cpython.c, instances.c) ---- */
 bool dc_is_ending(void); /* the interpreter ends: a thread no longer starts, and whoever waits for it waits for ever */
 struct _PyInterpreterFrame;
 typedef struct {

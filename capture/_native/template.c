@@ -159,6 +159,16 @@ void dc_template_free(Template *t)
     PyMem_Free(t);
 }
 
+void dc_template_mark(const Template *t, bool *wanted)
+{
+    for (Py_ssize_t i = 0; t && i < t->nchildren; i++) {
+        dc_template_mark(t->children[i], wanted);
+    }
+    if (t && t->kind == T_REG) {
+        wanted[t->index] = true;
+    }
+}
+
 int dc_template_traverse(const Template *t, visitproc visit, void *arg)
 {
     if (t == NULL) {

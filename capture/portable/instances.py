@@ -7,6 +7,8 @@
     ...     x: int
     >>> put_together(Point, *taken_apart(Point(3)))
     Point(x=3)
+    >>> taken_apart(type("Ids", (set,), {})({1, 2}))
+    ({1, 2}, [], {})
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ WORD = tuple.__itemsize__
 BINDERS = ("nanobind", "pybind11")  # whose classes say that they were made by Python
 BASES: dict[type, Callable[[Any], Any]] = {  # what classes of Python's hold besides attributes, as a plain object
     object: lambda obj: None, tuple: lambda obj: tuple(tuple.__iter__(obj)), list: lambda obj: list(list.__iter__(obj)),
-    dict: lambda obj: dict(dict.items(obj)),
+    dict: lambda obj: dict(dict.items(obj)), set: lambda obj: set(set.__iter__(obj)),
+    frozenset: lambda obj: frozenset(frozenset.__iter__(obj)),
 }
 Slots = list[tuple[type, str, tuple[Any, ...]]]  # the class that has it, its name, what it holds (nothing, where unset)
 

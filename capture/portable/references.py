@@ -19,7 +19,7 @@ import jax
 import numpy as np
 from jax.sharding import SingleDeviceSharding
 
-from dynacomp.capture._native import known_dict, known_set
+from dynacomp.capture._native import Held, known_dict, known_set
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.literals import is_literal, leaves
 from dynacomp.capture.builtins.cached_rows import CACHE, RESULT
@@ -38,7 +38,7 @@ OF_PROCESS = (known_dict, known_set, runtime.known_key)  # they are given hashes
 LARGEST = 1 << 20  # bytes of an array that is written
 CACHED = (CACHE, RESULT)  # what functions that remember results keep out of sight
 FOUND = ("named", "kept", "of class", "module", "globals", "way")  # objects that exist, not made like others
-HOLDERS = {cls.__name__: cls for cls in (runtime.Weak, runtime.Held, runtime.Kept)}
+HOLDERS = {cls.__name__: cls for cls in (runtime.Weak, Held, runtime.Kept)}
 
 
 class Changed(Exception):

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from bytecode import Instr
 
-from dynacomp.capture._native import known_dict, known_set
+from dynacomp.capture._native import Held, dict_of, known_dict, known_set, unhold
 from dynacomp.capture.base.errors import GiveUp, Unbuildable
 from dynacomp.capture.base.literals import is_literal, is_single
 from dynacomp.capture.base.of_class import of_class
@@ -228,7 +228,7 @@ def _const(e: Emitter, v: Const) -> None:
             e.call(structures.filled, lambda: e.const(structure), lambda: e.tuple(held))
             return
     if type(v.value) is str and sys.intern(v.value) is not v.value:
-        e.call(runtime.unhold, lambda: e.const(runtime.Held(v.value)))
+        e.call(unhold, lambda: e.const(Held(v.value)))
     else:
         e.const(v.value)
 
@@ -313,9 +313,14 @@ def _tuple(e: Emitter, v: TupleV) -> None:
 
 
 def _list(e: Emitter, v: ListV) -> None:
-    e.call(runtime.empty_list, lambda: e.const(v.cls), lambda: e.const(v.extra))
+    if v.cls is list:
+        e.op("BUILD_LIST", 0)
+    else:
+        e.call(runtime.empty_list, lambda: e.const(v.cls), lambda: e.const(v.extra))
     e.remember(v)
-    e.later(lambda: e.call(runtime.fill_list, lambda: e.load(v), lambda: _items(e, v)))
+    if v.front is not None or v.items:
+        fill = list.extend if v.cls is list else runtime.fill_list
+        e.later(lambda: e.call(fill, lambda: e.load(v), lambda: _items(e, v)))
 
 
 def _items(e: Emitter, v: ListV | RowsV) -> None:
@@ -371,7 +376,7 @@ def load_table(e: Emitter, items: dict[Any, Any]) -> None:
     """A plain dict of these entries; keys with a hash of their own are not asked for it again."""
     digests = _digests(items)
     if digests is None:
-        e.call(runtime.plain_dict, lambda: load_keys(e, items), lambda: e.tuple(items.values()))
+        e.call(dict_of, lambda: load_keys(e, items), lambda: e.tuple(items.values()))
     else:
         e.call(known_dict, lambda: load_keys(e, items), lambda: e.const(digests), lambda: e.tuple(items.values()))
 

@@ -12,7 +12,16 @@ from typing import Any
 
 from bytecode import FreeVar
 
-from dynacomp.capture._native import iterated, suspended_delegate, suspended_local
+from dynacomp.capture._native import (
+    Held,
+    item,
+    iterated,
+    key,
+    own_attribute,
+    suspended_delegate,
+    suspended_local,
+    unhold,
+)
 from dynacomp.capture.base.carriers import carrier
 from dynacomp.capture.bytecode.code import VERSION
 from dynacomp.capture.graph.size_evaluation import postfix
@@ -27,7 +36,7 @@ def load_globals(e: Any, table: dict[str, Any]) -> None:
     if e.cap.globals_source(table) is None:
         e.call(runtime.own_globals)
     else:
-        e.const(runtime.Held(table))
+        e.const(Held(table))
 
 
 def load_source(e: Any, source: S.Source) -> None:
@@ -46,7 +55,7 @@ def _root(e: Any, obj: Any) -> None:
     if obj is e.cap.root.fn.__globals__:
         load_globals(e, obj)
     elif type(obj).__hash__ is None or type(obj) is tuple:
-        e.call(runtime.unhold, lambda: e.const(runtime.Held(obj)))
+        e.call(unhold, lambda: e.const(Held(obj)))
     else:
         e.const(obj)
 
@@ -78,11 +87,11 @@ _SOURCES: dict[type, Callable[[Any, Any], None]] = {
     S.TraceRef: lambda e, s: e.call(runtime.trace_ref),
     S.Root: lambda e, s: _root(e, s.obj),
     S.KeyObject: lambda e, s: _root(e, s.obj),
-    S.Attr: _fetch(runtime.own_attribute, "name"),
+    S.Attr: _fetch(own_attribute, "name"),
     S.Slot: _fetch(runtime.slot, "member"),
     S.Get: _fetch(getattr, "name"),
-    S.Item: _fetch(runtime.item, "index"),
-    S.Key: _fetch(runtime.key, "key"),
+    S.Item: _fetch(item, "index"),
+    S.Key: _fetch(key, "key"),
     S.KnownKey: _fetch(runtime.known_key, "key"),
     S.Host: lambda e, s: _host(e, s),
     S.At: lambda e, s: _host(e, s),

@@ -1,4 +1,5 @@
-"""Small helpers that replacement code calls to find and make objects at run time.
+"""Small helpers that replacement code calls to find and make objects at run time; those that nearly every effect of a
+call goes through are written in C (see `_native/finders.c`).
 
 They are ordinary functions kept as constants of the generated code objects; none runs user code
 that the original program would not have run.
@@ -23,20 +24,13 @@ import numpy as np
 from jax._src.core import trace_ctx
 from jaxlib import _jax
 
-from dynacomp.capture._native import Tail, hide_subclass, run_eager
+from dynacomp.capture._native import Tail, hide_subclass, run_eager, unhold
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.graph.avals import ARRAY_TYPE
 from dynacomp.capture.graph.size_evaluation import run
 from dynacomp.capture.symbolic.libraries import is_pure_module, module_of
 from dynacomp.capture.wrapping.builtin_subclasses import PLAIN
-
-
-class Held:
-    """A dict as a constant of a code object (whose constants must be hashable)."""
-
-    def __init__(self, obj: Any) -> None:
-        self.obj = obj
 
 
 class Kept:
@@ -83,10 +77,6 @@ def entered(manager: Any) -> Leaving:
     """Enters a context manager whose `__enter__` gives nothing; what leaves it."""
     manager.__enter__()
     return Leaving(manager)
-
-
-def unhold(obj: Any) -> Any:
-    return obj.obj if issubclass(type(obj), Held) else obj
 
 
 def new_class(metaclass: Any, name: str, bases: tuple[type, ...], names: tuple[str, ...],
@@ -151,34 +141,12 @@ def trace_ref() -> Any:
     return trace_ctx.trace._weakref
 
 
-def own_attribute(obj: Any, name: str) -> Any:
-    """The instance's (module's, class's) own entry."""
-    obj = unhold(obj)
-    if issubclass(type(obj), type):
-        return type.__getattribute__(obj, "__dict__")[name]
-    if issubclass(type(obj), types.ModuleType):
-        return vars(obj)[name]
-    return object.__getattribute__(obj, "__dict__")[name]
-
-
 def thread_dict(obj: Any) -> dict[str, Any]:
     return threading.local.__getattribute__(obj, "__dict__")
 
 
 def slot(obj: Any, member: Any) -> Any:
     return member.__get__(obj, type(obj))
-
-
-def item(obj: Any, index: int) -> Any:
-    kinds: tuple[Any, ...] = (tuple, list, collections.deque)
-    for kind in kinds:
-        if issubclass(type(obj), kind):
-            return kind.__getitem__(obj, index)
-    raise TypeError(f"a {type(obj).__name__} has no items that can be read without user code")
-
-
-def key(obj: Any, name: Any) -> Any:
-    return dict.__getitem__(unhold(obj), name)
 
 
 def known_key(obj: Any, name: Any) -> Any:
@@ -210,6 +178,7 @@ class SizeFunction:
 
 
 def empty_list(cls: type, maxlen: Any) -> Any:
+    """One of a class that is no plain list."""
     return cls((), maxlen) if cls is collections.deque else cls()
 
 
@@ -259,10 +228,6 @@ def joined_items(*parts: Any) -> list[Any]:
 
 def empty_dict(cls: type, factory: Any) -> Any:
     return cls(factory) if cls is collections.defaultdict else cls()
-
-
-def plain_dict(keys: tuple, values: tuple) -> dict[Any, Any]:
-    return dict(zip(keys, values))
 
 
 def fill_dict(made: Any, items: dict[Any, Any]) -> None:
@@ -422,10 +387,6 @@ def _same_keys(old: list[Any], new: list[Any]) -> bool:
 def replace_set(obj: Any, items: Any) -> None:
     set.clear(obj)
     set.update(obj, items)
-
-
-def write_attribute(obj: Any, name: str, value: Any) -> None:
-    plain_base(obj).__setattr__(obj, name, value)
 
 
 def delete_attribute(obj: Any, name: str) -> None:

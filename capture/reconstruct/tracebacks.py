@@ -20,7 +20,6 @@ from bytecode import Bytecode, Instr
 from dynacomp.capture import _native
 from dynacomp.capture.bytecode.code import VERSION, Instruction
 from dynacomp.capture.bytecode.line_tables import to_code
-from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.symbolic.machine import Capture, Frame, left_at
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.constant import Const
@@ -94,4 +93,4 @@ def stand_in(code: types.CodeType, last: int) -> types.CodeType:
 def function(code: types.CodeType, globals_: Any) -> types.FunctionType:
     """What returns a frame with the face of a stand-in. The replacement code itself calls it: the frame's `f_back` is
     then the program's, with nothing of ours, whose locals would keep the traceback's objects alive, in between."""
-    return types.FunctionType(code, runtime.unhold(globals_))
+    return types.FunctionType(code, _native.unhold(globals_))

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import pytest
 
 import dynacomp
+from dynacomp.capture import _native
 from dynacomp.capture.entries import parts_of
 from dynacomp.capture.frame import Root, capture
-from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.reconstruct.emit import INPUTS
 from dynacomp.capture.symbolic.lessons import Lessons
 
@@ -131,7 +131,7 @@ def test_replacement_code_takes_its_inputs_from_the_guards():
         code = parts_of(found, None).entry("", None).fn_code
         assert len(found.recipe.inputs) == 7
         assert code.co_varnames[:code.co_argcount] == ("self", "x", INPUTS)
-        assert runtime.key not in code.co_consts and runtime.item not in code.co_consts
+        assert _native.key not in code.co_consts and _native.item not in code.co_consts
     dynacomp.reset()
     net, plain = Net(), Net()
     compiled = dynacomp.jit(Net.__call__, backend="eager")

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 import pytest
 
+from dynacomp.capture import _native
 from dynacomp.capture.graph.size_evaluation import postfix
 from dynacomp.capture.graph.size_scope import Scope
 from dynacomp.capture.reconstruct import runtime
@@ -40,16 +41,16 @@ class Guarded:
 
 @pytest.mark.parametrize("kind", [tuple, list, collections.deque])
 def test_items_are_read_past_the_class(kind):
-    assert runtime.item(of(kind, [3, 4, 5]), 1) == 4
+    assert _native.item(of(kind, [3, 4, 5]), 1) == 4
 
 
 def test_items_of_what_is_no_sequence():
     with pytest.raises(TypeError, match="a dict has no items"):
-        runtime.item({0: 1}, 0)
+        _native.item({0: 1}, 0)
 
 
 def test_keys_are_read_past_the_class_and_need_no_hash():
-    assert runtime.key(of(dict, {"a": 1}), "a") == 1 and runtime.key(runtime.Held({"a": 2}), "a") == 2
+    assert _native.key(of(dict, {"a": 1}), "a") == 1 and _native.key(_native.Held({"a": 2}), "a") == 2
     held = type("Key", (), {"__hash__": lambda self: 1, "__eq__": lambda self, other: self is other})()
     table = of(dict, {held: 5})
     type(held).__hash__ = type(held).__eq__ = refuse
@@ -58,20 +59,20 @@ def test_keys_are_read_past_the_class_and_need_no_hash():
 
 def test_attributes_are_the_instances_own():
     made = Guarded()
-    runtime.write_attribute(made, "w", 3)
+    _native.write_attribute(made, "w", 3)
     runtime.write_entry(made, "v", 4)
-    assert runtime.own_table(made) == {"w": 3, "v": 4} and runtime.own_attribute(made, "w") == 3
+    assert runtime.own_table(made) == {"w": 3, "v": 4} and _native.own_attribute(made, "w") == 3
     runtime.delete_attribute(made, "w")
     runtime.delete_attribute(made, "w")  # the captured code made it too
     runtime.delete_entry(made, "v")
     assert runtime.own_table(made) == {}
-    assert runtime.own_attribute(types, "ModuleType") is types.ModuleType and runtime.own_attribute(Guarded, "__doc__")
+    assert _native.own_attribute(types, "ModuleType") is types.ModuleType and _native.own_attribute(Guarded, "__doc__")
 
 
 def test_a_thread_has_its_own_attributes():
     local = threading.local()
-    runtime.write_attribute(local, "w", 1)
-    thread = threading.Thread(target=lambda: runtime.write_attribute(local, "v", 2))
+    _native.write_attribute(local, "w", 1)
+    thread = threading.Thread(target=lambda: _native.write_attribute(local, "v", 2))
     thread.start()
     thread.join()
     assert runtime.thread_dict(local) == {"w": 1}
@@ -129,7 +130,7 @@ def test_a_deque_of_the_same_length_goes_on_being_iterated():
 
 def test_constants_of_code():
     held = {"a": 1}
-    assert runtime.unhold(runtime.Held(held)) is held and runtime.unhold(held) is held
+    assert _native.unhold(_native.Held(held)) is held and _native.unhold(held) is held
     assert runtime.Kept(held)() is held
     weak = runtime.Weak(made := Guarded())
     assert weak() is made
@@ -152,7 +153,7 @@ def test_functions_are_made_whole():
         return f
 
     real = outer(2)
-    made = runtime.function(real.__code__, runtime.Held({"__name__": "m"}), ("f", "C.f"), None, {"k": 10},
+    made = runtime.function(real.__code__, _native.Held({"__name__": "m"}), ("f", "C.f"), None, {"k": 10},
                             real.__closure__, (5,), ("note",))
     assert made(1) == 13 and (made.__name__, made.__qualname__, made.__module__, made.note) == ("f", "C.f", "m", 5)
     partial = runtime.partial(made, (1,), ("k",), (3,))
