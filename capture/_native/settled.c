@@ -94,20 +94,23 @@ static Py_ssize_t follow(GuardProgram *guards, const Settled *settled, const Cal
     }
 }
 
-static void check(GuardProgram *guards, const Call *call)
+static Py_ssize_t check(GuardProgram *guards, const Call *call)
 {
     Run again;
+    Py_ssize_t failed = -1;
     if (!dc_run_init(&again, guards)) {
-        return;
+        return -1;
     }
-    for (Py_ssize_t i = 0; i < guards->nsteps; i++) {
-        if (!guards->steps[i].eval(&guards->steps[i], &again, call) && !guards->dead) {
-            fprintf(stderr, "dynacomp: guard step %zd (%s) fails, but its footprint is as it was\n", i,
-                    guards->steps[i].kind->name);
-            Py_FatalError("dynacomp: settled guards differ from those asked one by one");
-        }
+    for (Py_ssize_t i = 0; i < guards->nsteps && failed == -1; i++) {
+        failed = guards->steps[i].eval(&guards->steps[i], &again, call) || guards->dead ? -1 : i;
     }
     dc_run_clear(&again);
+    if (failed != -1 && !PyErr_Occurred()) { /* what a signal handler raises ends the call */
+        fprintf(stderr, "dynacomp: guard step %zd (%s) fails, but its footprint is as it was\n", failed,
+                guards->steps[failed].kind->name);
+        Py_FatalError("dynacomp: settled guards differ from those asked one by one");
+    }
+    return failed;
 }
 
 Py_ssize_t dc_settled_eval(GuardProgram *guards, const Call *call, Run *run)
@@ -120,9 +123,7 @@ Py_ssize_t dc_settled_eval(GuardProgram *guards, const Call *call, Run *run)
     if (failed == -1) {
         settled->served++;
         dc_counters.settled++;
-        if (dc_settle_checked) {
-            check(guards, call);
-        }
+        failed = dc_settle_checked ? check(guards, call) : failed;
     }
     return failed;
 }
