@@ -91,8 +91,8 @@ def derivatives() -> int:
 
 
 def on_mesh() -> bool:
-    """Whether JAX maps what runs now over a mesh of devices (`shard_map`)."""
-    return not jax.sharding.get_abstract_mesh().empty
+    """Whether JAX maps what runs now over a mesh of devices (`shard_map`, or `vmap` with `spmd_axis_name`)."""
+    return not jax.sharding.get_abstract_mesh().empty or bool(trace_ctx.axis_env.spmd_axis_names)
 
 
 def traced_graph(graph: Graph, options: Options, places: Collection[Any], order: int = 0) -> Compiled:

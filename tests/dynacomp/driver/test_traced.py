@@ -212,6 +212,17 @@ def test_keys_that_are_traced():
     assert stats["frames_captured"] == 1 and not stats["breaks"] and not stats["frames_eager"]
 
 
+def test_an_axis_that_is_mapped_over_devices():
+    """Its name, which sharding constraints ask for, was lost in the region of a function below `vmap`."""
+    there = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    compiled = dynacomp.jit(lambda x: jax.lax.with_sharding_constraint(x * 2, there))
+    mapped, named = jax.vmap(compiled), jax.vmap(compiled, spmd_axis_name="x")
+    for n in (4, 4, 6):
+        assert (mapped(jnp.arange(n)) == 2 * jnp.arange(n)).all()
+        with pytest.raises(ValueError, match="spmd_axis_name"):
+            named(jnp.arange(n))
+
+
 def test_named_axes_and_meshes():
     def centred(x):
         return x - lax.pmean(x, "i")
