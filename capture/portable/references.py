@@ -32,6 +32,7 @@ from dynacomp.capture.portable.prints import TYPED, Prints, at_name, device_name
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.reconstruct.checks import Check, Checks, check_at
 from dynacomp.capture.reconstruct.output import ProgramSlot
+from dynacomp.capture.reconstruct.tracebacks import left_alone
 
 ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")  # text that speaks of one process's memory
 OF_PROCESS = (known_dict, known_set, runtime.known_key)  # they are given hashes
@@ -318,7 +319,7 @@ def _resume(r: Reader, original: tuple[Any, ...] | None, layout: Layout) -> type
 
 
 def _read_code(r: Reader, fields: dict[str, Any], consts: list[Any]) -> types.CodeType:
-    return _read_code.__code__.replace(**fields, co_consts=tuple(r.every(consts)))
+    return left_alone(_read_code.__code__.replace(**fields, co_consts=tuple(r.every(consts))))
 
 
 def _held(r: Reader, kind: str, content: Any) -> Any:

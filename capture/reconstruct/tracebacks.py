@@ -86,8 +86,14 @@ def stand_in(code: types.CodeType, last: int) -> types.CodeType:
         co_consts=_GETFRAME.co_consts, co_names=(), co_stacksize=_GETFRAME.co_stacksize,
         co_exceptiontable=b"", co_argcount=0, co_posonlyargcount=0, co_kwonlyargcount=0, co_freevars=(),
         co_cellvars=(), co_flags=inspect.CO_OPTIMIZED | inspect.CO_NEWLOCALS)
-    _native.mark_skip(made, False, True)
-    return made
+    return left_alone(made)
+
+
+def left_alone(code: types.CodeType) -> types.CodeType:
+    """Code that was just made, or read from the disk: a stand-in is marked, so that nobody captures it."""
+    if any(held is sys._getframe for held in code.co_consts):
+        _native.mark_skip(code, False, True)
+    return code
 
 
 def function(code: types.CodeType, globals_: Any) -> types.FunctionType:

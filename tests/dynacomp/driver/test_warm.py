@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import traceback
 import types
 
 import jax
@@ -638,6 +639,25 @@ def test_what_ends_in_a_break_and_what_goes_on_behind_it(capsys, monkeypatch):
         found, counts = called(breaking, X, [])
         assert counts[0] >= 1
         same(found, jnp.tanh(X) * 3.0 - 1 + 1)
+
+
+def looked_up(x):
+    raise KeyError("gone")
+
+
+def catching(x):
+    try:
+        looked_up(x)
+    except KeyError as error:
+        return x * 2, error
+
+
+def test_frames_of_tracebacks_are_nobodys_to_capture(caplog):
+    for counts in (CAPTURED, RECALLED):
+        (found, error), counted = called(catching, X)
+        same(found, X * 2)
+        assert [f.name for f in traceback.extract_tb(error.__traceback__)] == ["catching", "looked_up"]
+        assert counted == counts and not dynacomp.stats()["frames_eager"] and "frame" not in caplog.text
 
 
 class Finalised:
