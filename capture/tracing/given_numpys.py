@@ -55,6 +55,9 @@ def with_numpys(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[A
     called, standins = called_by(fn, lowered), list(standins_in(lowered))
     if is_of_jax(called) and _may_give_back(cap, called, given, standins, origins) or isinstance(called, RAW) and given:
         return _of_jax(cap, fn, lowered, leaves, given)
+    if standins and _may_run_program(called, lowered, standins) and not (is_of_jax(called) or is_host(called)) and (
+            given or _returns_numpys(cap, standins)):
+        return _with_bodies(cap, fn, lowered, leaves, given)
     if not given and not _spells(lowered) or is_of_jax(called) or _may_run_program(called, lowered, standins):
         return leaves
     shown = {n: _read_only(array) for n, (_, array) in given.items()}
@@ -75,15 +78,36 @@ def with_numpys(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[A
 def _of_jax(cap: Capture, fn: Any, lowered: tuple, leaves: list[Any], given: dict[Node, Any]) -> list[Any]:
     """The same for a function of JAX's, whose Python hands them back, or an array of its own for them (`TypedNdArray`),
     which its derivatives make: then Python makes the call."""
-    shown = {n: _read_only(array) for n, (_, array) in given.items()}
-    numpys = Numpys(cap, shown)
-    found = made_now(cap, fn, as_bodies(lowered, numpys), dict(shown))
-    known = {id(array): cap.libraries.numpys[n][0] for n, array in shown.items()}
+    found, known = _once_more(cap, fn, lowered, given)
     if found is None or len(found) != len(leaves) or any(
             is_aval(leaf) and id(x) not in known and isinstance(x, OTHERS) for leaf, x in zip(leaves, found)):
         raise Break("leaves", f"{label(called_by(fn, lowered))} deals with a NumPy array")
+    return _passed(leaves, found, known)
+
+
+def _with_bodies(cap: Capture, fn: Any, lowered: tuple, leaves: list[Any], given: dict[Node, Any]) -> list[Any]:
+    """The same for another library's function that calls the program's (`eqx.filter_value_and_grad`): it is entered
+    where NumPy has computed something there."""
+    found, known = _once_more(cap, fn, lowered, given)
+    if found is None or len(found) != len(leaves):
+        return leaves
+    if any(is_aval(leaf) and id(x) not in known and isinstance(x, OTHERS) for leaf, x in zip(leaves, found)):
+        enter_others(cap, called_by(fn, lowered))
+        raise Break("leaves", f"{label(called_by(fn, lowered))} deals with a NumPy array")
+    return _passed(leaves, found, known)
+
+
+def _passed(leaves: list[Any], found: list[Any], known: dict[int, Any]) -> list[Any]:
     return [Passed(leaf.shape, leaf.dtype, leaf.weak_type, known[id(x)]) if is_aval(leaf) and id(x) in known else leaf
             for leaf, x in zip(leaves, found)]
+
+
+def _once_more(cap: Capture, fn: Any, lowered: tuple,
+               given: dict[Node, Any]) -> tuple[list[Any] | None, dict[int, Any]]:
+    """The leaves that a call gives for the NumPy arrays themselves, and those by identity with their Values."""
+    shown = {n: _read_only(array) for n, (_, array) in given.items()}
+    found = made_now(cap, fn, as_bodies(lowered, Numpys(cap, shown)), dict(shown))
+    return found, {id(array): cap.libraries.numpys[n][0] for n, array in shown.items()}
 
 
 # --- the program's functions, once more: their Graphs run on the arrays, with the sizes at hand
@@ -146,9 +170,13 @@ def _may_give_back(cap: Capture, called: Any, given: dict[Node, Any], standins: 
     in, those that the program's functions return, and whole numbers, with which derivatives call them as they are."""
     if name_of(called) in THROUGH and any(array.dtype.kind in "iub" for _, array in given.values()):
         return True
+    return _returns_numpys(cap, standins) or not cap.libraries.numpys.keys().isdisjoint(filter(None, origins))
+
+
+def _returns_numpys(cap: Capture, standins: list[Standin]) -> bool:
+    """Whether functions of the program's return NumPy arrays."""
     graphs = [graph for s in standins for graph, _ in s.ways.values()]
-    returned = {n for graph in graphs for n in nodes_in(graph.nodes[-1].args)}
-    return not cap.libraries.numpys.keys().isdisjoint(returned.union(filter(None, origins)))
+    return any(n in cap.libraries.numpys for graph in graphs for n in nodes_in(graph.nodes[-1].args))
 
 
 def _spells(lowered: tuple) -> bool:

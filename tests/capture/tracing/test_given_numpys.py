@@ -154,6 +154,10 @@ BACK = {
     "vmap of a cell": lambda x: jax.vmap(lambda t: (t * 2, x), out_axes=(0, None))(jnp.asarray(x)),
     "checkpoint of a cell": lambda x: jax.checkpoint(lambda t: (t * 2, x))(jnp.asarray(x)),
     "jit of a cell": lambda x: jax.jit(lambda t: (t, x))(x),
+    "equinox's aux": lambda x: eqx.filter_value_and_grad(lambda t: (t.sum(), (x, x * 2)), has_aux=True)(jnp.asarray(x)),
+    "equinox's vmap": lambda x: eqx.filter_vmap(lambda t: (t, x), out_axes=(0, None))(jnp.asarray(x)),
+    "equinox's jit": lambda x: eqx.filter_jit(lambda t: (t * 2, t))(x),
+    "equinox's checkpoint": lambda x: eqx.filter_checkpoint(lambda t: (t * 2, t))(x),
     "whole numbers": lambda x: jax.linearize(lambda t: t * 2.0, x.astype(int))[0],
 }
 
