@@ -286,7 +286,7 @@ static PyObject *guards_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     self->running = 0;
     self->settled = NULL;
     self->held = 0;
-    self->restless = false;
+    self->rest = 0;
     Py_ssize_t n = PyTuple_GET_SIZE(steps);
     self->steps = PyMem_Calloc((size_t)n + 1, sizeof(Step));
     self->on_death = dc_on_death_new(self);

@@ -100,7 +100,7 @@ typedef struct {
     int running; /* evaluations under way: the steps must stay until they end */
     struct Settled *settled; /* what they have found unchanged; NULL: not yet */
     unsigned held;           /* times that all held while `settled` was NULL */
-    bool restless;           /* too much of it changes: `settled` stays NULL */
+    unsigned rest;           /* too much of it changed: it must hold so many times more before the next try */
 } GuardProgram;
 extern PyTypeObject GuardProgram_Type;
 extern PyTypeObject OnDeath_Type;

@@ -10,8 +10,8 @@
  *
  * A word that differs says nothing yet: all steps are asked. Where they hold, everything is written down anew, and the
  * step whose place has changed gets a strike: a counter, a cache, a dict that is filled in each call. With MOST_STRIKES it
- * stays live, and so does all that hangs on a value that is new each time. Too many such turns, and the program is asked
- * step by step for ever.
+ * stays live, and so does all that hangs on a value that is new each time. Too many such turns, and the steps are
+ * asked for longer and longer before the next try.
  *
  * Memory. An address is followed only after the words that lead to it have been compared, with nothing of Python's in
  * between: WORDS runs no code. Steps may run some; so what is read after them begins at registers that own their objects
@@ -22,7 +22,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_STRIKES = 2, FEW_STEPS = 24, FREE_TURNS = 8 };
+enum { MOST_STRIKES = 2, FEW_STEPS = 24, FREE_TURNS = 8, FIRST_REST = 256, LONGEST_REST = 1 << 20 };
 
 unsigned dc_settle_after = 4;
 bool dc_settle_checked = false;
@@ -480,18 +480,27 @@ static Settled *settled_anew(GuardProgram *guards, const Settled *before, const 
     return now;
 }
 
+static bool is_restless(const GuardProgram *guards, const Settled *settled)
+{
+    return settled == NULL || saves_little(guards, settled) ||
+           (settled->turns > FREE_TURNS && settled->turns * FREE_TURNS > settled->served);
+}
+
 void dc_settle(GuardProgram *guards, const Run *run)
 {
     Settled *before = guards->settled;
-    bool due = before || (guards->held++ >= dc_settle_after && dc_settle_after != 0);
-    if (!due || guards->restless || guards->owner == NULL || guards->nsteps < few()) {
+    bool due = before || (dc_settle_after != 0 && guards->held++ >= dc_settle_after + guards->rest);
+    if (!due || guards->owner == NULL || guards->nsteps < few()) {
         return;
     }
     Settled *now = settled_anew(guards, before, run);
-    guards->restless = now == NULL || saves_little(guards, now) ||
-                       (now->turns > FREE_TURNS && now->turns * FREE_TURNS > now->served);
-    guards->settled = guards->restless ? NULL : now;
-    free_settled(guards->restless ? now : NULL);
+    if (is_restless(guards, now)) {
+        free_settled(now);
+        now = NULL;
+        guards->held = 0;
+        guards->rest = guards->rest < FIRST_REST ? FIRST_REST : guards->rest < LONGEST_REST ? 2 * guards->rest : guards->rest;
+    }
+    guards->settled = now;
     free_settled(before);
 }
 

@@ -416,6 +416,22 @@ def test_all_new_each_time_is_soon_asked_step_by_step():
     assert native.counters()["hits"] == 100
 
 
+def test_what_changed_too_much_is_tried_again_later():
+    def tree():
+        return Thing(children=[Thing(a=[n], b=(n,)) for n in range(3)])
+
+    steps = [("is_type", 0, Thing), ("attr", 1, 0, "children"), ("len", 1, 3)]
+    for k in range(3):
+        steps += [("item", 2 + 2 * k, 1, k), ("attr", 3 + 2 * k, 2 + 2 * k, "a"), ("len", 3 + 2 * k, 1)]
+    watched = Watched(*steps)
+    for n in range(100):
+        x = tree()
+        for _ in range(1 + n % 3):
+            assert watched.hits(x)
+    served = [watched.settled(x) for _ in range(2000)]
+    assert all(served[-100:])
+
+
 def test_garbage_is_collected_among_the_steps():
     """A step whose value is made anew collects garbage, whose finalizer changes what was compared before it."""
     class Bomb:
