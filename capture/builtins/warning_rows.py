@@ -29,7 +29,7 @@ from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.side_effects import changing_outside, write_global
-from dynacomp.capture.tracing.abstract_evaluation import CONTROL
+from dynacomp.capture.tracing.traces import CONTROL
 from dynacomp.capture.values.constant import Const, is_const
 from dynacomp.capture.values.containers import TupleV
 from dynacomp.capture.values.questions import is_list, is_object, own_class

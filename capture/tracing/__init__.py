@@ -2,8 +2,9 @@
 
     trace_call           Calls that become nodes of the Graph: JAX, and the libraries that promise purity
     abstract_evaluation  What a call of a library returns, and does, found by running it on tracers
+    traces               The jaxpr of a function of arrays, of such a call, and what the next attempt has where that
+                         fails
     alike_calls          Calls that are alike give results that are alike: evaluated once
-    jaxprs               The jaxpr of a function of arrays
     donors               Calls of jitted functions that delete what they are given: where they do
     lowered_args         Values as node arguments, and node arguments as real objects under a trace
     hosted               The program's functions for a library that runs them in a context of its own, as Haiku

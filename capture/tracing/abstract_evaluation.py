@@ -1,16 +1,14 @@
 """What a call of a library returns, and does, found by running it on tracers.
 
-`evaluated(cap, fn, lowered, since)` traces the call once (see `jaxprs`): its result with an Aval for each array
+`evaluated(cap, fn, lowered, since)` traces the call once (see `traces`): its result with an Aval for each array
 (`Outcome`), and the arguments as the Graph will hold them. The bodies among the arguments are captured meanwhile.
-Where tracing fails, sizes and numbers that change become constants, the program gets its exception, or the graph
-breaks.
+Where tracing fails, the program gets its exception, or the graph breaks.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,44 +23,35 @@ from jax._src.interpreters import mlir
 from jax._src.literals import typed_scalar_types
 from jax.extend.core import primitives
 
-from dynacomp.capture.base.errors import Break, GiveUp, NeverCalled, Raised, Restart, had_no_room
+from dynacomp.capture.base.errors import Break, Raised, Restart, had_no_room
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bodies.lossy_trees import has_lost, put_together
 from dynacomp.capture.bodies.placement import is_staged, puts_elsewhere
 from dynacomp.capture.bodies.subgraphs import passed_object, seen_inside
-from dynacomp.capture.graph.avals import ARRAY_TYPE, as_struct, is_aval, of_struct
+from dynacomp.capture.graph.avals import ARRAY_TYPE, is_aval, of_struct
 from dynacomp.capture.graph.graph import Node
-from dynacomp.capture.graph.graph_sizes import aval as aval_with_sizes
 from dynacomp.capture.graph.graph_sizes import sizes_in
 from dynacomp.capture.graph.sizes import Size, canonical
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.narrowing import hold_narrowed
 from dynacomp.capture.symbolic.libraries import is_host, is_library, label
-from dynacomp.capture.symbolic.machine import Capture, StopAtBreak
-from dynacomp.capture.symbolic.operations import OPERATIONS
+from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.tracing import alike_calls
 from dynacomp.capture.tracing.donors import refuse_inside
 from dynacomp.capture.tracing.endless_loops import may_not_end
 from dynacomp.capture.tracing.failures import (
     Failed,
     can_be_called,
-    eager_error,
     enter_class,
     enter_next,
     enter_others,
     is_defect,
-    is_of_a_loop,
-    may_enter,
-    saw_values,
     zeros,
 )
 from dynacomp.capture.tracing.given_numpys import with_numpys
 from dynacomp.capture.tracing.handed_on import always_anew, handed_on
-from dynacomp.capture.tracing.jaxprs import has_unknown_axis, jaxpr_of
-from dynacomp.capture.tracing.library_effects import noticing
-from dynacomp.capture.tracing.library_reads import overhearing
 from dynacomp.capture.tracing.lowered_args import (
     called_by,
     fails_now,
@@ -87,22 +76,21 @@ from dynacomp.capture.tracing.passthrough import (
     with_arrays,
     with_numbers,
 )
-from dynacomp.capture.values import sources as S
+from dynacomp.capture.tracing.traces import (
+    CONCRETE,
+    has_unknown_axis,
+    needs_values,
+    on_objects,
+    on_tracers,
+    program_error,
+    traced,
+)
 from dynacomp.capture.values.computed import NeedsConcrete
 from dynacomp.capture.values.constant import Const
 from dynacomp.capture.values.value import Value
-from dynacomp.capture.wrapping.ndarrays import holds_numpy
-from dynacomp.capture.wrapping.spelled_sizes import spell_next
 
 JAXS = {p for p in vars(primitives).values() if hasattr(p, "bind")}
 PLATFORMS = {"gpu": ("cuda", "rocm")}  # what JAX's table of lowerings calls a backend
-MAX_ORDER = 3  # derivatives of derivatives through custom rules
-CONTROL = (Break, GiveUp, Raised, Restart, StopAtBreak, NeedsConcrete)
-CONCRETE = (
-    jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError,
-    jax.errors.TracerBoolConversionError, jax.errors.TracerIntegerConversionError,
-    jax.errors.NonConcreteBooleanIndexError, jax.errors.UnexpectedTracerError,
-)
 
 
 @dataclass(eq=False)
@@ -169,9 +157,9 @@ def evaluated_anew(cap: Capture, fn: Any, lowered: Any, since: int) -> tuple[Out
     if concrete and size_values.takes_sides(cap, blamed):
         raise Restart()
     if concrete and not may_be_asked(lowered):
-        raise _needs_values(cap, fn, error)
+        raise needs_values(cap, fn, error)
     if not blamed:
-        raise Raised(Const(_program_error(cap, fn, lowered, error))) from None
+        raise Raised(Const(program_error(cap, fn, lowered, error))) from None
     numbers = sizes_as_numbers(lowered)
     try:
         return abstract(cap, fn, numbers[0], numbers[1], since), numbers
@@ -183,7 +171,7 @@ def evaluated_anew(cap: Capture, fn: Any, lowered: Any, since: int) -> tuple[Out
         if broke.kind != "concrete":
             raise
     if fails_now(fn, lowered):
-        raise _needs_values(cap, fn, error) if concrete else Break("raises", type(error).__name__)
+        raise needs_values(cap, fn, error) if concrete else Break("raises", type(error).__name__)
     if is_defect(error):
         raise error
     enter_next(cap, fn, list(parts(lowered)))
@@ -200,7 +188,7 @@ def _ask_arrays(cap: Capture, fn: Any, lowered: Any, outcome: Outcome) -> None:
     if not avals or not can_be_called(avals):
         return
     try:
-        answer = _on_tracers(cap, fn, lowered[0], lowered[1], dict(zip(nodes, map(zeros, avals))))
+        answer = on_tracers(cap, fn, lowered[0], lowered[1], dict(zip(nodes, map(zeros, avals))))
     except ours(Exception):
         answer = None
     if jax.tree.leaves(answer) != outcome.leaves:
@@ -224,11 +212,6 @@ def _enter_maker(cap: Capture, fn: Any, lowered: tuple) -> None:
         enter_class(cap, called)
         enter_others(cap, called)
         raise Break("opaque", f"{label(called)} gives an object that is more than its tree")
-
-
-def _needs_values(cap: Capture, fn: Any, error: Exception) -> Break:
-    enter_others(cap, fn)
-    return Break("concrete", f"{label(fn)} needs concrete values ({type(error).__name__})")
 
 
 @dataclass(eq=False)
@@ -309,7 +292,7 @@ def _on_nodes(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> Tra
 
     def within(*tracers: Any) -> list[Any]:
         given = rebuild((args, kwargs), {**passed, **dict(zip(nodes, tracers))})
-        seen.made = _on_objects(cap, fn, (args, kwargs), given)
+        seen.made = on_objects(cap, fn, (args, kwargs), given)
         seen.handed = handed(cap, cap.libraries.arguments[-1], given)
         seen.leaves, seen.tree = jax.tree.flatten(seen.made)
         seen.loses = has_lost(seen.made, put_together(seen.tree, seen.leaves))
@@ -318,7 +301,7 @@ def _on_nodes(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> Tra
         seen.counted = [cap.libraries.counted.get(id(x), (x, None))[1] for x in seen.leaves]
         return [x for x in seen.leaves if _is_array(x)]
 
-    seen.nodes, seen.jaxpr = nodes, _traced(cap, fn, run, nodes)
+    seen.nodes, seen.jaxpr = nodes, traced(cap, fn, run, nodes)
     hold_narrowed(cap, seen.jaxpr, nodes, label(fn))
     return seen
 
@@ -415,128 +398,6 @@ def _order_keys(made: Any, copy: Any) -> None:
         _order_keys(one, other)
 
 
-def _on_tracers(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], env: dict[Any, Any]) -> Any:
-    return _on_objects(cap, fn, (args, kwargs), rebuild((args, kwargs), env))
-
-
-def _on_objects(cap: Capture, fn: Any, lowered: tuple, given: tuple) -> Any:
-    before = cap.libraries.lent
-    cap.libraries.lent = before | {id(x): x for x in (*given[0], *given[1].values()) if _can_change(x)}
-    try:
-        with noticing(label(fn), given, lowered), OPERATIONS.hearing(cap, label(fn)):
-            return fn(*given[0], **given[1])
-    finally:
-        cap.libraries.lent = before
-
-
-def _can_change(given: Any) -> bool:
-    """Whether an argument is a tree that a function may change in place."""
-    return type(given) is not tuple and not jax.tree_util.all_leaves([given])
-
-
-def _traced(cap: Capture, fn: Any, run: Any, nodes: list[Node]) -> Any:
-    step = cap.progress.steps
-    cap.libraries.tracing += 1
-    try:
-        structs = [as_struct(aval_with_sizes(n.aval, canonical)) for n in nodes]
-        with cap.sizes.scope.decides():
-            found = overhearing(cap, lambda: jaxpr_of(run, structs))
-            _hold_reshapes(found.jaxpr)
-            return found
-    except CONTROL:
-        raise
-    except NeverCalled:
-        if cap.lessons.order >= MAX_ORDER:
-            raise Break("body", f"{label(fn)} differentiates its rules more than {MAX_ORDER} times") from None
-        cap.lessons.order += 1
-        raise Restart() from None
-    except CONCRETE as error:
-        _fix_numbers(cap, fn, step, nodes)
-        _show_arrays(cap, nodes)
-        if any(sizes_in(*(n.aval for n in nodes))):  # which may be what it looks at
-            raise Failed(error) from None
-        raise _needs_values(cap, fn, error) from None
-    except ours(Exception) as error:
-        wants_size = isinstance(error, jax.errors.InconclusiveDimensionOperation)
-        if wants_size and any(sizes_in(*(n.aval for n in nodes))):
-            _spell_numbers(cap, fn, nodes)
-        else:
-            _fix_numbers(cap, fn, step, nodes)
-        _show_arrays(cap, nodes)
-        raise Failed(error) from None
-    finally:
-        cap.libraries.tracing -= 1
-
-
-def _hold_reshapes(jaxpr: Any) -> None:
-    """Reshapes keep the number of elements: JAX asks that of sizes that are numbers, but of no others."""
-    for eqn in jaxpr.eqns:
-        if eqn.primitive is jax.lax.reshape_p:
-            before, after = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
-            if any(type(d) is Size for d in (*before, *after)) and math.prod(before) != math.prod(after):
-                raise TypeError(f"cannot reshape array of shape {before} into shape {after}")
-    for inner in subjaxprs(jaxpr):
-        _hold_reshapes(inner)
-
-
-def _program_error(cap: Capture, fn: Any, lowered: Any, error: Exception) -> BaseException:
-    """The exception that the program sees where tracing a call raised `error`; Break to let Python find out."""
-    if saw_values(error):
-        enter_others(cap, fn)
-        raise Break("opaque", f"{label(fn)} is given an object that captured code has made, which keeps arrays in it")
-    nodes = list(dict.fromkeys(leaf_nodes(lowered)))
-    avals = [aval_with_sizes(n.aval, canonical) for n in nodes]
-    in_body = bool(cap.bodies and nodes)  # which would be tracers there, in words of their own
-    args, kwargs = cap.libraries.arguments[-1]
-    # from arrays of JAX, maybe: these pass
-    told = _are_numpys(cap, nodes) or any(holds_numpy(cap, v) for v in (*args, *kwargs.values()))
-
-    def call(*arrays: Any) -> Any:
-        return _on_tracers(cap, fn, lowered[0], lowered[1], dict(zip(nodes, arrays)))
-
-    unknown = in_body or told or is_of_a_loop(error) or shows_values(lowered) or not can_be_called(avals)
-    eager = None if unknown else eager_error(call, avals, error)
-    if eager is not None:
-        return eager
-    enter_others(cap, fn)
-    raise Break("raises", type(error).__name__)
-
-
-def _spell_numbers(cap: Capture, fn: Any, nodes: list[Node]) -> None:
-    """NumPy numbers that a failing call was given become sizes: see `spelled_sizes`."""
-    spell_next(cap, fn, {s for s, n in cap.numbers.scalar_nodes.items() if seen_inside(cap, n) in nodes})
-
-
-def _fix_numbers(cap: Capture, fn: Any, step: int, nodes: list[Node]) -> None:
-    """Changing Python numbers that a failing call was given, in what earlier calls have made of them too
-    (`x.at[:n]`), or has read since `step` in its bodies, become constants: it may want those. NumPy's are sizes before
-    that. Not yet those that are computed from sizes, in a function that is entered: sizes may be
-    what this one can't take, either."""
-    _spell_numbers(cap, fn, nodes)
-    enters = bool(cap.lessons.entered) and may_enter(cap, fn) and any(sizes_in(*(n.aval for n in nodes)))
-    sizes_first = sorted(cap.numbers.scalar_reads, key=lambda read: not size_values.may_become(cap, read[1]))
-    for read_at, value in sizes_first:
-        if enters and value.source and all(isinstance(s, S.Dim) for s in value.source.numbers()):
-            continue
-        if read_at >= step or value.source and seen_inside(cap, cap.numbers.scalar_nodes[value.source]) in nodes:
-            if not size_values.may_become(cap, value):
-                enter_others(cap, fn)
-            raise NeedsConcrete(value)
-
-
-def _show_arrays(cap: Capture, nodes: list[Node]) -> None:
-    """NumPy arrays that are constants and that a failing call was given are shown to it: it may want to look."""
-    if not cap.lessons.shown_arrays and _are_numpys(cap, nodes):
-        cap.lessons.shown_arrays = True
-        raise Restart()
-
-
-def _are_numpys(cap: Capture, nodes: list[Node]) -> bool:
-    """Whether arrays of NumPy's that the program was given are among them, in what objects hold, too."""
-    known = {guard.source for guard in cap.guards.guards if guard.kind == "ndarray"}
-    return any(cap.graph.inputs.get(n) in known for n in nodes)
-
-
 def may_tell(cap: Capture, fn: Any, jaxpr: Any) -> bool:
     """Whether the call prints, as `jax.debug.print` in the body of a loop does, when XLA gets there. Break where what
     it does must have its place among other effects: it calls back, prints in order, ..."""
@@ -582,7 +443,7 @@ def reach_rules(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> N
         def primal(*moved: Any) -> list[Any]:
             at = dict(zip(moving, moved))
             env = {n: at.get(i, x) for i, (n, x) in enumerate(zip(nodes, tracers))}
-            result = _on_tracers(cap, fn, args, kwargs, env)
+            result = on_tracers(cap, fn, args, kwargs, env)
             return [x for x in jax.tree.leaves(result) if _is_array(x) and jnp.issubdtype(x.dtype, jnp.inexact)]
 
         out, pull = jax.vjp(primal, *(tracers[i] for i in moving))
@@ -590,7 +451,7 @@ def reach_rules(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> N
 
     cap.libraries.derived += 1
     try:
-        _traced(cap, fn, derivative, nodes)
+        traced(cap, fn, derivative, nodes)
     except Failed:
         pass  # it has no derivative: what was not reached now never is
     finally:

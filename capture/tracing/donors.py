@@ -24,7 +24,7 @@ from dynacomp.capture.graph.graph import PLACEHOLDER, Node
 from dynacomp.capture.symbolic.effects import Effect, Made, Phase
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import SETTLED
-from dynacomp.capture.tracing.jaxprs import purpose
+from dynacomp.capture.tracing.traces import purpose
 from dynacomp.capture.values.computed import ArrayV
 from dynacomp.capture.values.containers import TupleV
 from dynacomp.capture.values.questions import is_graph_array
