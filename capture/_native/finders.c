@@ -4,6 +4,9 @@
  *   own_attribute(obj, name)           the instance's (module's, class's) own entry
  *   item(obj, index), key(obj, key)    of tuples, lists, deques; of dicts: past what a class overrides
  *   write_attribute(obj, name, value)  past the class' `__setattr__`
+ *   set_attribute(obj, name, value)    the same of an object that the call has made, exceptions included
+ *   own_table(obj)                     the dictionary of an instance, past the class' `__getattribute__`
+ *   arrange(obj, names)                puts the attributes of an instance into this order
  *   dict_of(keys, values)
  *
  * None runs code of the program that the original would not have run.
@@ -11,6 +14,7 @@
 #include "native.h"
 
 #include <stddef.h>
+#include <string.h>
 #include <structmember.h>
 
 typedef struct {
@@ -126,25 +130,113 @@ PyObject *dc_key(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
     return obj ? PyDict_Type.tp_as_mapping->mp_subscript(obj, args[1]) : NULL;
 }
 
-/* `object.__setattr__`, or that of thread local objects. */
-static PyObject *plain_setter(PyObject *obj)
+/* What stores and finds the attributes of `object`, and of thread local objects; borrowed. */
+typedef struct {
+    PyObject *set, *get;
+} Access;
+
+static bool import_access(Access *access, PyObject *cls)
 {
-    static PyObject *setter, *local, *of_local;
-    if (setter == NULL) {
+    access->get = PyObject_GetAttrString(cls, "__getattribute__");
+    access->set = access->get ? PyObject_GetAttrString(cls, "__setattr__") : NULL;
+    return access->set != NULL;
+}
+
+static const Access *access_of(PyObject *obj)
+{
+    static Access plain, of_local;
+    static PyObject *local, *dict_name;
+    if (plain.set == NULL) {
         PyObject *threading = PyImport_ImportModule("_thread");
         local = threading ? PyObject_GetAttrString(threading, "_local") : NULL;
-        of_local = local ? PyObject_GetAttrString(local, "__setattr__") : NULL;
-        setter = of_local ? PyObject_GetAttrString((PyObject *)&PyBaseObject_Type, "__setattr__") : NULL;
+        dict_name = PyUnicode_InternFromString("__dict__");
         Py_XDECREF(threading);
+        if (!local || !dict_name || !import_access(&of_local, local) ||
+            !import_access(&plain, (PyObject *)&PyBaseObject_Type)) {
+            return NULL;
+        }
     }
-    return setter && PyObject_TypeCheck(obj, (PyTypeObject *)local) ? of_local : setter;
+    return PyObject_TypeCheck(obj, (PyTypeObject *)local) ? &of_local : &plain;
 }
 
 PyObject *dc_write_attribute(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
 {
     DC_UNUSED(module);
-    PyObject *setter = given("write_attribute", nargs, 3) ? plain_setter(args[0]) : NULL;
-    return setter ? PyObject_Vectorcall(setter, args, 3, NULL) : NULL;
+    const Access *access = given("write_attribute", nargs, 3) ? access_of(args[0]) : NULL;
+    return access ? PyObject_Vectorcall(access->set, args, 3, NULL) : NULL;
+}
+
+PyObject *dc_set_attribute(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
+{
+    if (!given("set_attribute", nargs, 3)) {
+        return NULL;
+    }
+    const char *name = PyUnicode_Check(args[1]) ? PyUnicode_AsUTF8(args[1]) : NULL;
+    if (name == NULL) {
+        PyErr_Clear(); /* a name that is no UTF-8 */
+    }
+    if (name && strncmp(name, "__", 2) == 0 && PyExceptionInstance_Check(args[0])) { /* `__cause__` and the like */
+        return PyObject_SetAttr(args[0], args[1], args[2]) < 0 ? NULL : Py_NewRef(Py_None);
+    }
+    return dc_write_attribute(module, args, nargs);
+}
+
+PyObject *dc_own_table(PyObject *module, PyObject *obj)
+{
+    DC_UNUSED(module);
+    static PyObject *name;
+    const Access *access = access_of(obj);
+    if (name == NULL) {
+        name = PyUnicode_InternFromString("__dict__");
+    }
+    PyObject *args[] = {obj, name};
+    return access && name ? PyObject_Vectorcall(access->get, args, 2, NULL) : NULL;
+}
+
+static bool in_order(PyObject *table, PyObject *names)
+{
+    PyObject *key;
+    Py_ssize_t at = 0, i = 0, n = PyTuple_GET_SIZE(names);
+    while (PyDict_Next(table, &at, &key, NULL)) {
+        if (i == n || key != PyTuple_GET_ITEM(names, i++)) {
+            return false;
+        }
+    }
+    return i == n;
+}
+
+/* Takes an attribute out and puts it back: behind all others. */
+static int put_last(PyObject *table, PyObject *name)
+{
+    PyObject *value = PyDict_GetItemWithError(table, name);
+    if (value == NULL) {
+        if (!PyErr_Occurred()) {
+            PyErr_SetObject(PyExc_KeyError, name);
+        }
+        return -1;
+    }
+    Py_INCREF(value);
+    int bad = PyDict_DelItem(table, name) < 0 || PyDict_SetItem(table, name, value) < 0 ? -1 : 0;
+    Py_DECREF(value);
+    return bad;
+}
+
+PyObject *dc_arrange(PyObject *module, PyObject *args)
+{
+    PyObject *obj, *names;
+    if (!PyArg_ParseTuple(args, "OO!:arrange", &obj, &PyTuple_Type, &names)) {
+        return NULL;
+    }
+    PyObject *table = dc_own_table(module, obj);
+    bool ok = table && PyDict_Check(table);
+    for (Py_ssize_t i = 0; ok && !in_order(table, names) && i < PyTuple_GET_SIZE(names); i++) {
+        ok = put_last(table, PyTuple_GET_ITEM(names, i)) == 0;
+    }
+    Py_XDECREF(table);
+    if (!ok && !PyErr_Occurred()) {
+        PyErr_SetString(PyExc_TypeError, "arrange: the object's attributes are in no dict");
+    }
+    return ok ? Py_NewRef(Py_None) : NULL;
 }
 
 PyObject *dc_dict_of(PyObject *module, PyObject *args)

@@ -336,6 +336,9 @@ PyObject *dc_own_attribute(PyObject *module, PyObject *const *args, Py_ssize_t n
 PyObject *dc_item(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *dc_key(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *dc_write_attribute(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+PyObject *dc_set_attribute(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+PyObject *dc_own_table(PyObject *module, PyObject *obj);
+PyObject *dc_arrange(PyObject *module, PyObject *args);
 PyObject *dc_dict_of(PyObject *module, PyObject *args);
 PyTypeObject *dc_deque_type(void); /* guard_checks.c; borrowed, NULL with an exception */
 PyObject *dc_upcoming(PyObject *module, PyObject *args); /* iterators.c */

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from bytecode import Instr
 
-from dynacomp.capture._native import Held, dict_of, known_dict, known_set, unhold
+from dynacomp.capture._native import Held, dict_of, known_dict, known_set, own_table, unhold
 from dynacomp.capture.base.errors import GiveUp, Unbuildable
 from dynacomp.capture.base.literals import is_literal, is_single
 from dynacomp.capture.base.of_class import of_class
@@ -360,7 +360,7 @@ def _dict(e: Emitter, v: DictV) -> None:
         e.remember(v)
         return
     if v.owner is not None:
-        e.call(runtime.own_table, lambda: e.load(v.owner))
+        e.call(own_table, lambda: e.load(v.owner))
         e.remember(v)
         return
     if v.shows is not None:

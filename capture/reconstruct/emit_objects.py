@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from dynacomp.capture._native import set_attribute
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.reconstruct.emit import Emitter, load_elements, load_table
 from dynacomp.capture.values.constant import Const
@@ -34,7 +35,7 @@ def emit_object(e: Emitter, v: ObjectV) -> None:
         e.later(partial(fill, e, v.payload))
     for name, attr in v.attrs.items():
         if attr is not DELETED:
-            put = runtime.write_entry if hides_entry(v.cls, name) else runtime.set_attribute
+            put = runtime.write_entry if hides_entry(v.cls, name) else set_attribute
             e.later(partial(e.call, put, partial(e.load, v), partial(e.const, name),
                             partial(e.load, attr)))
 

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from bytecode import Bytecode, CompilerFlags, Instr
 
-from dynacomp.capture._native import write_attribute
+from dynacomp.capture._native import arrange, write_attribute
 from dynacomp.capture.base.attribute_order import unordered
 from dynacomp.capture.base.classes import own_dict
 from dynacomp.capture.base.literals import is_literal, is_single
@@ -517,7 +517,7 @@ def _prepare_object(w: Writer, v: ObjectV) -> None:
         put = runtime.write_entry if hidden else setattr if v.initialising else write_attribute
         w.replays.append(partial(w.act, put, *place, partial(w.e.op, "LOAD_FAST", w.save(value))))
     if v.arranged is not None:
-        w.replays.append(partial(w.act, runtime.arrange, partial(w.e.op, "LOAD_FAST", target),
+        w.replays.append(partial(w.act, arrange, partial(w.e.op, "LOAD_FAST", target),
                                  partial(w.e.const, v.arranged)))
 
 

@@ -24,7 +24,7 @@ import numpy as np
 from jax._src.core import trace_ctx
 from jaxlib import _jax
 
-from dynacomp.capture._native import Tail, hide_subclass, run_eager, unhold
+from dynacomp.capture._native import Tail, hide_subclass, own_table, run_eager, unhold
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.graph.avals import ARRAY_TYPE
@@ -256,13 +256,6 @@ def new_exception(new: Any, cls: type, args: tuple) -> Any:
     return new(cls, *args)
 
 
-def set_attribute(obj: Any, name: str, value: Any) -> None:
-    if issubclass(type(obj), BaseException) and name.startswith("__"):
-        setattr(obj, name, value)
-    else:
-        object.__setattr__(obj, name, value)
-
-
 def function(code: Any, globals_: Any, names: tuple[str, str], defaults: Any, kwdefaults: Any, closure: tuple,
              values: tuple, keys: tuple) -> Any:
     made = types.FunctionType(code, unhold(globals_), names[0], defaults, closure or None)
@@ -392,19 +385,6 @@ def replace_set(obj: Any, items: Any) -> None:
 def delete_attribute(obj: Any, name: str) -> None:
     with contextlib.suppress(AttributeError):  # the captured code may have made it too
         plain_base(obj).__delattr__(obj, name)
-
-
-def own_table(obj: Any) -> Any:
-    """The dictionary of an instance (a module, a class), past any `__getattribute__` of the program's."""
-    return plain_base(obj).__getattribute__(obj, "__dict__")
-
-
-def arrange(obj: Any, names: tuple[str, ...]) -> None:
-    """Puts the attributes of an instance into this order, where they stand in another."""
-    table = own_table(obj)
-    if tuple(table) != names:
-        for name in names:
-            table[name] = table.pop(name)
 
 
 def write_entry(obj: Any, name: str, value: Any) -> None:
