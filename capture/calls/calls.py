@@ -255,12 +255,17 @@ OUTSIDE = {"abspath", "expanduser", "expandvars", "islink", "ismount", "lexists"
 
 
 def _is_data(value: Any) -> bool:
-    """Literals, regular expressions, and plain containers of them that the captured code knows whole."""
+    """Literals, regular expressions, their flags, and plain containers of them that the captured code knows whole."""
     row = kind(value).is_data
     return row is not None and row(value)
 
 
-define(Const, Kind(is_data=lambda v: is_known_literal(v) or is_exactly(v, re.Pattern)))
+def _constant_is_data(value: Const) -> bool:
+    return is_known_literal(value) or is_exactly(value, re.Pattern) or (
+        is_exactly(value, re.RegexFlag) and not peek(value) & re.DEBUG)  # which prints
+
+
+define(Const, Kind(is_data=_constant_is_data))
 define(SequenceV, Kind(is_data=lambda v: v.cls in (tuple, list) and all(map(_is_data, v.items))))
 define(DictV, Kind(is_data=lambda v: v.cls is dict and all(map(is_literal, v.items)) and all(
     map(_is_data, v.items.values()))))

@@ -43,7 +43,7 @@ class Library:
 
 
 JAX = Library(
-    name="jax", pure=True,
+    name="jax", pure=True, enter=("jax._src.test_warning_util",),  # contexts that change the filters of warnings
     asks=frozenset({("jax._src.core", "is_concrete"), ("jax._src.core", "to_concrete_value")}),
     effects={
         "jax._src.config": ("update", "parse_flags_with_absl", "config_with_absl"),

@@ -5,6 +5,7 @@ import warnings
 import jax
 import jax.numpy as jnp
 import pytest
+from jax._src import test_warning_util
 
 import dynacomp
 from dynacomp.capture.builtins import warning_rows
@@ -156,3 +157,25 @@ def test_modules_without_a_loader(monkeypatch):
         UserWarning, DeprecationWarning}
     said = heard(dynacomp.jit(warned, backend="eager"), "always", monkeypatch)
     assert not [text for text, *_ in said if "loader" in text]
+
+
+@test_warning_util.ignore_warning(message="not .*")
+def told_by_jax(x):
+    with test_warning_util.record_warnings() as said:
+        warnings.warn("heard", stacklevel=1)
+    warnings.warn("not heard", stacklevel=1)
+    try:
+        with test_warning_util.raise_on_warnings():
+            warnings.warn("raised", stacklevel=1)
+    except UserWarning as error:
+        return x * len(said), str(said[0].message), str(error)
+
+
+def test_contexts_of_jax_s_own_that_change_filters_break_nothing():
+    compiled = dynacomp.jit(told_by_jax)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for n in range(1, 11):
+            y, *texts = compiled(jnp.ones(n))
+            assert y.tolist() == [1.0] * n and texts == ["heard", "raised"]
+    assert not said and dynacomp.stats()["breaks"] == {} and dynacomp.stats()["graphs"] == 2

@@ -57,6 +57,24 @@ def test_what_depends_on_constants_alone_is_folded():
     assert jnp.array_equal(compiled(X), X * np.sqrt(2.0) + 3) and not dynacomp.stats()["breaks"]
 
 
+def test_a_pattern_with_flags_is_compiled_while_capturing(capsys):
+    def pattern(x, flags):
+        return re.compile(r"ab.*c(d)", flags).match("ABccD") is None, x + 1
+
+    for flags, found in ((re.I, False), (re.I | re.S, False), (re.M, True)):
+        dynacomp.reset()
+        compiled = dynacomp.jit(pattern, backend="eager")
+        for _ in range(2):
+            re.purge()
+            assert compiled(X, flags)[0] == found and not dynacomp.stats()["breaks"]
+    shown = []
+    for call in (pattern, compiled, compiled):
+        re.purge()
+        call(X, re.DEBUG)
+        shown.append(capsys.readouterr().out)
+    assert shown[0] and shown == shown[:1] * 3
+
+
 def test_a_pattern_that_python_warns_of_is_compiled_in_python():
     def pattern(x):
         return re.compile(r"()(?P<a>a)(?P=a)[[]"), x + 1
