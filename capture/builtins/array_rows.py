@@ -14,7 +14,7 @@ import numpy as np
 from dynacomp.capture.arithmetic import arrays, powers
 from dynacomp.capture.bodies.placement import lives_at
 from dynacomp.capture.builtins.builtin_rows import NONE, row
-from dynacomp.capture.graph import sized_calls
+from dynacomp.capture.graph import sized_calls, sized_parts
 from dynacomp.capture.numbers import dynamic_scalars, size_values
 from dynacomp.capture.numbers.host_functions import as_scalar
 from dynacomp.capture.rows import alike_items
@@ -125,6 +125,27 @@ def _is_sized(cap: Capture, tree: Value) -> bool:
 
 def _is_true(value: Any) -> bool:
     return bool(object_of(value))
+
+
+def _divides(fn: Any) -> None:
+    """The row of a function that divides an array into parts, how many of them is a constant of the entry."""
+    @row(fn)
+    def call(cap: Capture, ary: Value, indices_or_sections: Value, *args: Value, **kwargs: Value) -> Value:
+        count = as_scalar(cap, cap.realize(indices_or_sections))
+        if is_changing(count) and type(now(count)) is int:
+            size = size_values.as_size(cap, count)  # type: ignore[arg-type]
+            count = size_values.known(cap, size, f"how many parts {fn.__name__} makes")
+            return library_call(cap, fn, [ary, count, *args], kwargs)
+        return library_call(cap, fn, [ary, indices_or_sections, *args], kwargs)
+
+
+for _fn in (jnp.array_split, jnp.split, jnp.hsplit, jnp.vsplit, jnp.dsplit):
+    _divides(_fn)
+
+
+@row(jnp.resize)
+def _resize(cap: Capture, a: Value, new_shape: Value) -> Value:
+    return library_call(cap, sized_parts.resize, [a, new_shape], name="resize")
 
 
 @row(jnp.searchsorted)

@@ -14,5 +14,6 @@
                      values in the call at hand
     sized_calls      Functions of JAX that ask for Python ints where the program may have symbolic sizes,
                      written with arrays instead
+    sized_parts      Functions of JAX that repeat an array, or divide it, as often as sizes say
     known_powers     Powers by one int that Python could look at, as arrays
 """
