@@ -25,7 +25,7 @@ REASONS: dict[str, Reason] = {
     "churn": Reason("captures whose results serve hardly a call", "make the objects that change once, outside"),
     "config": Reason("JAX is asked to check or run every operation by itself",
                      "jax_debug_nans, jax_debug_infs, jax_disable_jit, jax_no_execution, jax_check_tracer_leaks, "
-                     "jax_debug_key_reuse do"),
+                     "jax_debug_key_reuse and jax_transfer_guard do"),
     "dear": Reason("captures have taken longer than the program runs: Python runs what is new, until it has run longer",
                    "pass changing values as arrays, or raise recompile_limit"),
     "deleted": Reason("an array that was donated or deleted"),

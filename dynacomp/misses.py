@@ -66,6 +66,7 @@ REFUSED, UNASKED = 32, 96  # after so many calls of full code, so many in a row 
 RESTLESS = 16  # calls of code without an entry for which nobody asks, where captures have become rare
 DEBUGGING = ("jax_debug_nans", "jax_debug_infs", "jax_disable_jit", "jax_no_execution", "jax_check_tracer_leaks",
              "jax_debug_key_reuse")
+MOVES = ("jax_transfer_guard_host_to_device", "jax_transfer_guard_device_to_device")  # eager operations tell of theirs
 
 
 class GraphBreakError(RuntimeError):
@@ -164,7 +165,8 @@ def is_churning(code: CodeType, options: Options, history: History) -> bool:
 
 def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], history: History) -> Any:
     """A call that no entry serves."""
-    if any(getattr(jax.config, name) for name in DEBUGGING):
+    if any(getattr(jax.config, name) for name in DEBUGGING) or any(
+            getattr(jax.config, name) not in (None, "allow") for name in MOVES):
         eager(code, "config", "")
         return None
     if history.captures and not STANCES[current_stance()].recompiles:

@@ -24,6 +24,7 @@
     lock_rows         Locks that existed before: taken in Python, given back once the side
                       effects are done
     optree_rows       `optree`, whose trees are taken apart by C++
+    setting_rows      Context managers of JAX's settings, entered by others than a plain `with`
     stdlib_rows       Rows for the standard library: what is written in C, or in Python that
                       the machine cannot enter
     tree_rows         `jax.tree.*` as rows of the table of callees

@@ -26,7 +26,7 @@ from dynacomp.capture.symbolic.generators import delegate
 from dynacomp.capture.symbolic.libraries import CONTEXTS, is_library, is_pure_module, is_settled
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.tracing.settings import held, holding
+from dynacomp.capture.tracing.settings import MANAGER, held, holding
 from dynacomp.capture.tracing.trace_call import RULES, library_call
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.callables import BuiltinMethodV, FunctionV, MethodV, PartialV, SuperV
@@ -448,6 +448,8 @@ def do_nothing(*raised: Any) -> None:
 def _library(cap: Capture, value: LibraryV, name: str) -> Value:
     if name in ("__enter__", "__exit__") and value.make in NAMING:
         return BuiltinMethodV(value, name)
+    if name in ("__enter__", "__exit__") and type(value.real) is MANAGER:
+        return MethodV(Const(getattr(MANAGER, name)), value)
     if name in CONTEXTS:
         raise Break("with", f"{name} of a library's context manager")
     if name in RULES:

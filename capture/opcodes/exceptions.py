@@ -12,8 +12,8 @@ from dynacomp.capture.kinds.exceptions import as_exception, handled, instance_of
 from dynacomp.capture.reconstruct import runtime, tracebacks
 from dynacomp.capture.symbolic.machine import Capture, Frame, opcode
 from dynacomp.capture.tracing.failures import enter_class
-from dynacomp.capture.tracing.settings import setting_of
-from dynacomp.capture.values.callables import SettingV
+from dynacomp.capture.tracing.settings import ENTER, EXIT, MANAGER, setting_of
+from dynacomp.capture.values.callables import MethodV, SettingV
 from dynacomp.capture.values.computed import LibraryV
 from dynacomp.capture.values.constant import Const, is_const, object_of
 from dynacomp.capture.values.frames import HandlingV
@@ -122,16 +122,19 @@ def _no_manager(v: Value) -> Break:
 
 
 def _of_library(cap: Capture, v: LibraryV) -> tuple[Value, Value]:
-    """Names in what a compiler writes: nothing to do. A setting of JAX holds while what leaves it lies on the stack,
-    but not in a generator's frame, beside which others run. Other classes of libraries are entered by the next
-    attempt."""
+    """Names in what a compiler writes: nothing to do. A setting of JAX holds while what leaves it lies on the stack;
+    in a generator's frame, beside which others run, until it is left. Other classes of libraries are entered by the
+    next attempt."""
     if v.make in NAMING:
         return Const(do_nothing), Const(do_nothing)
-    setting = setting_of(v)
+    setting = setting_of(cap, v)
     assert cap.current is not None
-    if setting is None or cap.current.code.code.co_flags & SUSPENDS:
-        enter_class(cap, v.make)
+    if setting is None:
+        if type(v.real) is not MANAGER:
+            enter_class(cap, v.make)
         raise _no_manager(v)
+    if cap.current.code.code.co_flags & SUSPENDS:
+        return MethodV(Const(EXIT), v), MethodV(Const(ENTER), v)
     cap.libraries.sets = True
     return SettingV(setting, v), Const(do_nothing)
 
