@@ -18,6 +18,7 @@ from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.literals import is_literal
+from dynacomp.capture.builtins import special_classes
 from dynacomp.capture.builtins.builtin_rows import class_of, row
 from dynacomp.capture.kinds.attrs import CONST_METHODS
 from dynacomp.capture.reconstruct import runtime
@@ -50,11 +51,13 @@ OBJECT_HOOK = vars(object)["__init_subclass__"]
 @row(builtins.__build_class__)
 def build_class(cap: Capture, body: Value, name: Value, /, *bases: Value, **kwargs: Value) -> Value:
     """What a class statement calls."""
-    metaclass = _metaclass(bases, kwargs.pop("metaclass", Const(type)))
     if not is_made_function(body):
         raise Break("call", "builtins.__build_class__ of another callable")
-    namespace = DictV({})
+    special, namespace = special_classes.is_special(bases, kwargs), DictV({})
+    metaclass = type if special else _metaclass(bases, kwargs.pop("metaclass", Const(type)))
     _run(cap, body, namespace)
+    if special:
+        return special_classes.new_class(cap, as_python(name), bases, _entries(cap, namespace))
     return new_class(cap, metaclass, as_python(name), bases, _entries(cap, namespace), kwargs)
 
 

@@ -19,18 +19,16 @@ from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.builtins.builtin_rows import row
 from dynacomp.capture.builtins.class_statements import maker
+from dynacomp.capture.builtins.special_classes import opened
 from dynacomp.capture.calls.calls import OPENED, as_function, inline
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import changing_outside
-from dynacomp.capture.values.callables import FunctionV
 from dynacomp.capture.values.constant import Const, object_of
-from dynacomp.capture.values.containers import DictV, TupleV
-from dynacomp.capture.values.objects import CellV
+from dynacomp.capture.values.containers import DictV
 from dynacomp.capture.values.value import Value, as_python
 from dynacomp.capture.wrapping import class_prototypes
 from dynacomp.capture.wrapping.class_attrs import resolve
 from dynacomp.capture.wrapping.class_prototypes import ClassRecipe, Placeholder, Recipe
-from dynacomp.capture.wrapping.constants import from_python
 
 _process_class: Any = dataclasses._process_class  # type: ignore[attr-defined]
 INHERITED = ("__dataclass_fields__", "__dataclass_params__", "__post_init__")  # what it asks the bases for
@@ -97,7 +95,7 @@ def _adopt(cap: Capture, recipe: ClassRecipe, name: str, found: Any) -> None:
     class_prototypes.keep_inside(cap, recipe, found)
     if isinstance(found, types.FunctionType):
         wraps = found.__code__ in OPENED
-        cap.known.entered[id(found)] = _function(cap, found.__wrapped__ if wraps else found)  # type: ignore[attr-defined]
+        cap.known.entered[id(found)] = opened(cap, found.__wrapped__ if wraps else found)  # type: ignore[attr-defined]
     elif type(found) is dict:
         for field in found.values():
             known = cap.known.made.get(id(field))
@@ -108,13 +106,3 @@ def _adopt(cap: Capture, recipe: ClassRecipe, name: str, found: Any) -> None:
         cap.known.objects[id(found)] = DictV({key: Const(field) for key, field in found.items()})
     elif name != "__dataclass_params__":
         raise Break("call", f"a dataclass with a {name}")
-
-
-def _function(cap: Capture, fn: types.FunctionType) -> FunctionV:
-    def values(found: Any) -> TupleV | None:
-        return None if found is None else TupleV([from_python(cap, x) for x in found])
-
-    cells = [CellV(from_python(cap, cell.cell_contents)) for cell in fn.__closure__ or ()]
-    named = fn.__kwdefaults__ and DictV({key: from_python(cap, x) for key, x in fn.__kwdefaults__.items()})
-    return FunctionV(fn.__code__, fn.__globals__, fn.__name__, fn.__qualname__, values(fn.__defaults__), named or None,
-                     tuple(cells))

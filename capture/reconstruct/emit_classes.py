@@ -32,7 +32,7 @@ def emit_class(e: Emitter, recipe: ClassRecipe) -> None:
     if id(recipe) in e.making:
         raise Unbuildable(recipe.value, "a class that is made of what refers to it")
     e.making.add(id(recipe))
-    e.call(runtime.new_class, partial(e.const, type(recipe.obj)), partial(e.const, recipe.name),
+    e.call(recipe.make or runtime.new_class, partial(e.const, type(recipe.obj)), partial(e.const, recipe.name),
            partial(e.tuple, recipe.bases), partial(e.const, tuple(recipe.namespace)),
            partial(e.tuple, recipe.namespace.values()))
     e.making.discard(id(recipe))

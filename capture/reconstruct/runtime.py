@@ -86,6 +86,22 @@ def new_class(metaclass: Any, name: str, bases: tuple[type, ...], names: tuple[s
     return run_eager(_quietly, (metaclass, name, bases, dict(zip(names, values))))
 
 
+def special_class(metaclass: Any, name: str, bases: tuple[Any, ...], names: tuple[str, ...],
+                  values: tuple[Any, ...]) -> type:
+    """What a class statement makes of bases that make something else of it: `class P(NamedTuple)`."""
+    def fill(namespace: dict[str, Any]) -> None:
+        for key, value in zip(names, values):
+            namespace[key] = value
+
+    return run_eager(types.new_class, (name, bases, {}, fill))
+
+
+def named_tuple(metaclass: Any, name: str, bases: tuple[Any, ...], names: tuple[str, ...],
+                values: tuple[Any, ...]) -> type:
+    """What `collections.namedtuple` makes."""
+    return run_eager(collections.namedtuple, (name,), dict(zip(names, values)))
+
+
 def _quietly(metaclass: Any, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:
     if is_quiet(bases):
         return metaclass.__new__(metaclass, name, bases, namespace)

@@ -79,6 +79,7 @@ class ClassRecipe:
     namespace: dict[str, Value]
     steps: list[tuple[Any, Any]] = field(default_factory=list)
     shows: bool = False  # a class of the program's can tell that it exists
+    make: Any = None  # what is called with the name, the bases and the namespace; None: `type`
 
     @property
     def cls(self) -> ClassRecipe:

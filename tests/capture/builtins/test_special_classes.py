@@ -1,0 +1,118 @@
+"""Named tuples and typed dictionaries whose classes the captured code makes."""
+
+import typing
+from collections import namedtuple
+from typing import Any, NamedTuple, TypedDict
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import dynacomp
+from tests.capture.program_kit import check_one_graph
+
+INPUTS = [(jnp.arange(4.0) + n, n) for n in range(10)]
+
+
+def test_a_call_of_namedtuple_is_part_of_the_graph():
+    def program(x, n):
+        pair = namedtuple("pair", ["a", "b", "a"], rename=True, defaults=(2, 3))
+        p = pair(x * n)
+        names = pair.__name__, pair.__module__, pair.__qualname__, pair._fields, pair._field_defaults
+        return p._replace(b=n).b, p._asdict(), tuple(pair._make([x, n, 1])), names, type(p) is pair
+
+    check_one_graph(program, *INPUTS, captures=2)
+
+
+def test_a_class_statement_of_named_tuples():
+    def program(x, n):
+        class Pair(NamedTuple):
+            """Says so."""
+            a: Any
+            b: int = 3
+
+            @property
+            def product(self):
+                return self.a * self.b
+
+            def __add__(self, other):
+                return Pair(self.a + other.a, self.b)
+
+        match Pair(x, n) + Pair(x):
+            case Pair(a, b):
+                return a, b, Pair(x).product, Pair.__doc__, Pair.__annotations__["b"], Pair._field_defaults
+
+    check_one_graph(program, *INPUTS, captures=2)
+
+
+def test_a_subclass_of_a_call_of_namedtuple():
+    def program(x, n):
+        class Pair(namedtuple("Pair", "a b")):
+            __slots__ = ()
+
+            def total(self):
+                return self.a + self.b
+
+        return Pair(x, n).total(), tuple(Pair(x, n)._replace(b=2)), isinstance(Pair(1, 2), tuple)
+
+    check_one_graph(program, *INPUTS, captures=2)
+
+
+def test_typed_dictionaries():
+    def program(x, n):
+        class Row(TypedDict):
+            a: int
+
+        row: Row = {"a": n}
+        return x * row["a"], Row(a=n), list(Row.__annotations__)
+
+    check_one_graph(program, *INPUTS, captures=2)
+
+
+def test_each_call_makes_a_class_of_its_own():
+    def program(x, n):
+        pair = namedtuple("pair", "a b")
+        return pair(x * n, n), pair
+
+    dynacomp.reset()
+    before = len(tuple.__subclasses__())
+    compiled, classes = dynacomp.jit(program), set()
+    for x, n in INPUTS:
+        p, pair = compiled(x, n)
+        assert type(p) is pair and pair.__module__ == __name__ and pair._make((1, 2))._asdict() == {"a": 1, "b": 2}
+        classes.add(pair)
+    assert len(classes) == len(INPUTS) and dynacomp.stats()["frames_captured"] == 2
+    assert len(set(tuple.__subclasses__()) - classes) <= before
+
+
+@pytest.mark.parametrize("fields", ["a a", "class", "_a"])
+def test_what_python_refuses_raises(fields):
+    def program(x):
+        try:
+            return namedtuple("pair", fields)
+        except ValueError as error:
+            return str(error), x + 1
+
+    compiled = dynacomp.jit(program, backend="eager")
+    for x, _ in INPUTS[:2]:
+        assert repr(compiled(x)) == repr(program(x))
+
+
+def test_transformations_and_what_leaves():
+    def program(x, n):
+        pair = namedtuple("pair", "a b")
+        grad = jax.grad(lambda p: (p.a * p.b).sum() * n)(pair(x, x + 1))
+        scaled = jax.tree.map(lambda v: v * n, pair(x, x))
+        return type(grad) is pair, tuple(grad), type(scaled) is pair, scaled.a, pair._make.__name__
+
+    def parts(x, n):
+        class Pair(NamedTuple):
+            a: Any
+            b: Any = x
+
+        return Pair(n).b, typing.get_type_hints(Pair)["a"] is Any
+
+    for fn in (program, parts):
+        compiled = dynacomp.jit(fn, backend="eager")
+        for args in INPUTS[:4]:
+            assert repr(compiled(*args)) == repr(fn(*args))
