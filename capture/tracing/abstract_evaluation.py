@@ -21,7 +21,7 @@ from jax._src.core import NamedAxisEffect, subjaxprs, trace_ctx
 from jax._src.debugging import debug_effect
 from jax._src.interpreters import mlir
 from jax._src.literals import typed_scalar_types
-from jax.extend.core import primitives
+from jax.extend.core import ClosedJaxpr, Jaxpr, primitives
 
 from dynacomp.capture.base.errors import Break, Raised, Restart, had_no_room
 from dynacomp.capture.base.interrupts import ours
@@ -342,6 +342,12 @@ def _refuse_trace(fn: Any, lowered: Any, seen: Trace, calls: bool) -> None:
         raise Break("call", f"{label(fn)} uses a primitive whose evaluation is the program's")
     if any(isinstance(x, str) and "Tracer" in x for x in seen.leaves):
         raise Break("leaves", f"{label(fn)} makes a text of an array")
+    if any(isinstance(x, JAXPRS) for x in seen.leaves) and any(  # the stand-in that was traced closes over none
+            captured for s in standins_in(lowered) for _, captured in s.ways.values()):
+        raise Break("opaque", f"{label(fn)} makes a jaxpr whose constants are arrays that a function closes over")
+
+
+JAXPRS = (Jaxpr, ClosedJaxpr)
 
 
 def _refuse_results(fn: Any, made: Any, leaves: list[Any]) -> None:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.experimental import checkify
+from jax.extend.core import jaxpr_as_fun
 
 import dynacomp
 from dynacomp.capture.base.errors import Break
@@ -193,3 +194,21 @@ def test_shapes_that_objects_keep_in_arrays_of_numpy():
         assert repr(compiled(given, i)) == repr(program(given, i))
     stats = dynacomp.stats()
     assert not stats["breaks"] and not stats["frames_eager"] and stats["frames_captured"] <= 3
+
+
+def looked_into(x):
+    made = jax.make_jaxpr(lambda y: y + x)(1)
+    return x + len(made.jaxpr.constvars), len(made.consts)
+
+
+def run_again(x):
+    made = jax.make_jaxpr(lambda y: y + x)(1)
+    return jaxpr_as_fun(made)(1)[0] * len(made.consts)
+
+
+def test_arrays_that_a_function_closes_over_are_constants_of_its_jaxpr():
+    for fn in (looked_into, run_again, jax.vmap(run_again), jax.grad(lambda x: run_again(x).sum())):
+        compiled = dynacomp.jit(lambda x, fn=fn: fn(x * 2.0), backend="eager")
+        for n in range(2, 4):
+            for got, want in zip(compiled(jnp.arange(float(n))), fn(jnp.arange(float(n)) * 2.0)):
+                assert jnp.array_equal(got, want)
