@@ -92,6 +92,8 @@ def _has_user_init(cls: type) -> bool:
 
 def _by_protocol(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
     _, meta_call = class_attrs.resolve(cap, type(cls), "__call__")
+    if isinstance(meta_call, type):  # a TypedDict's is `dict`: a class binds to nothing
+        return cap.call(Const(meta_call), args, kwargs)
     if isinstance(meta_call, types.FunctionType) and not is_pure_module(module_of(meta_call)):
         return cap.call(Const(meta_call), [Const(cls), *args], kwargs)
     if equinox_modules.is_module(cap, cls):

@@ -69,6 +69,22 @@ def test_typed_dictionaries():
     check_one_graph(program, *INPUTS, captures=2)
 
 
+class Given(TypedDict):
+    a: int
+
+
+def test_what_a_typed_dictionary_makes_is_a_dict():
+    def program(x, n):
+        class Row(TypedDict):
+            a: int
+
+        made = Row(a=n), Given(a=n), Given({"a": 1})
+        return made, [type(d) for d in made], x * 2
+
+    check_one_graph(program, *INPUTS[:4], captures=2)
+    assert [type(d) for d in dynacomp.jit(program, backend="eager")(*INPUTS[0])[0]] == [dict] * 3
+
+
 def test_each_call_makes_a_class_of_its_own():
     def program(x, n):
         pair = namedtuple("pair", "a b")
