@@ -180,9 +180,9 @@ def learn_number(cap: Capture, needed: NeedsConcrete, lessons: Lessons) -> None:
         lessons.sized.add(*sized)
     elif counted:
         lessons.counts.update(dict.fromkeys(counted, True))
-    elif any(dynamic_scalars.is_of_array(cap, s) or cap.root.policy.changes_often(s) for s in found
-             if needed.value.hint is None or not isinstance(s, S.Dim)) or all(
-                 s in lessons.frozen if isinstance(s, S.Dim) else s in lessons.fixed for s in found):
+    elif dynamic_scalars.pins(cap, needed.value):
+        return
+    elif _is_pythons(cap, needed, found):
         where = cap.progress.last_where
         lessons.breaks.setdefault(cap.progress.top_step, Lesson(cap.progress.top_step, "scalar_constant", "", where))
     else:
@@ -191,6 +191,14 @@ def learn_number(cap: Capture, needed: NeedsConcrete, lessons: Lessons) -> None:
         lessons.frozen.update((s, Frozen("a constant is needed", cap.progress.last_where, needed.value.hint))
                               for s in found if isinstance(s, S.Dim))
         lessons.all_fixed = len(lessons.fixed) > MANY_NUMBERS
+
+
+def _is_pythons(cap: Capture, needed: NeedsConcrete, found: Collection[S.Source]) -> bool:
+    """Whether a number made of those `found` is no constant of any entry: what needs it is left to Python."""
+    return dynamic_scalars.pinned_often(cap, needed.value.source) or any(
+        dynamic_scalars.is_of_array(cap, s) or cap.root.policy.changes_often(s) for s in found
+        if needed.value.hint is None or not isinstance(s, S.Dim)) or all(
+            s in cap.lessons.frozen if isinstance(s, S.Dim) else s in cap.lessons.fixed for s in found)
 
 
 def opened_for(cap: Capture, source: Any) -> set[Any]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import operator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -155,6 +156,43 @@ def is_of_text(cap: Capture, source: Any) -> bool:
 
 def _truth(value: ScalarV) -> S.Host:
     return S.Host("truth", (value.source,), bool)
+
+
+def pins(cap: Capture, value: ScalarV) -> bool:
+    """Learns, once, that what Python computes of changing numbers is a constant where JAX is given it, the numbers are
+    not: `x.astype(kinds[i % 2])` needs an entry for each of the two, none for each `i`. Not of the content of arrays,
+    and not where the code has many entries already."""
+    source = value.source
+    if not isinstance(source, S.Host) or type(value.hint) not in (int, bool, str) or (
+            repr(source) in cap.lessons.pinned) or is_of_array(cap, source) or pinned_often(cap, source):
+        return False
+    cap.lessons.pinned.add(repr(source))
+    return True
+
+
+@dataclass(frozen=True)
+class Pinned(S.Source):
+    """A question: how many values a number had that Python computes and that is a constant where JAX gets it."""
+
+    base: S.Source
+
+    def __repr__(self) -> str:
+        return f"pinned({self.base!r})"
+
+
+def pinned_often(cap: Capture, source: Any) -> bool:
+    """Whether such a number had so many values that the graph breaks."""
+    return bool(cap.root.policy.changes_often(Pinned(source)))
+
+
+def pinned(cap: Capture, value: ScalarV) -> Const | None:
+    """Such a number as it is in this call, in all calls that the entry serves; None of others."""
+    if repr(value.source) not in cap.lessons.pinned:
+        return None
+    assert value.source is not None
+    cap.guards.add("eq", value.source, value.hint)
+    cap.numbers.scalars[Pinned(value.source)] = value.hint
+    return Const(value.hint)
 
 
 def guarded(cap: Capture, value: ScalarV) -> bool:

@@ -33,7 +33,7 @@ from dynacomp.capture.graph.graph_sizes import aval as aval_with_sizes
 from dynacomp.capture.graph.graph_sizes import sizes_in
 from dynacomp.capture.graph.sizes import Size, canonical, is_symbolic
 from dynacomp.capture.numbers import host_arrays, size_values
-from dynacomp.capture.numbers.dynamic_scalars import TEXTS
+from dynacomp.capture.numbers.dynamic_scalars import TEXTS, pinned
 from dynacomp.capture.numbers.given_arrays import is_constant
 from dynacomp.capture.numbers.graph_inputs import scalar_node
 from dynacomp.capture.symbolic.libraries import (
@@ -140,6 +140,9 @@ def parameter_names(fn: types.FunctionType) -> tuple[str, ...]:
 
 
 def _scalar(cap: Capture, value: ScalarV) -> Any:
+    constant = pinned(cap, value)
+    if constant is not None:
+        return constant.value
     if type(value.hint) in TEXTS:
         raise NeedsConcrete(value)
     return localise(cap, scalar_node(cap, value))

@@ -40,6 +40,7 @@ from dynacomp.capture.bytecode.segments import generator_of
 from dynacomp.capture.control_flow.python_loops import Rounds
 from dynacomp.capture.graph.avals import ARRAY_TYPE
 from dynacomp.capture.kinds.keys import Identity
+from dynacomp.capture.numbers.dynamic_scalars import Pinned
 from dynacomp.capture.reconstruct.counted_numbers import Counted
 from dynacomp.capture.symbolic.lessons import Data, Frozen, Policy
 from dynacomp.capture.values.sources import At, Closure, Count, Dim, Host, Local, SizeOf, Source, passed
@@ -360,6 +361,12 @@ def _number_changes(history: History, seen: Seen, options: Options, source: Sour
     return len(seen.scalars.get(repr(source), ())) > MAX_VALUES
 
 
+def _computed_changes(history: History, seen: Seen, options: Options, source: Source) -> bool:
+    """Computed numbers are constants for half of the entries that a code may have, those with few values longer."""
+    found = len(seen.scalars.get(repr(source), ()))
+    return found >= MAX_SIZES and history.captures >= options.recompile_limit // 2
+
+
 def _content_changes(history: History, seen: Seen, options: Options, source: Content) -> bool:
     most = max(MAX_MISSES, options.recompile_limit // 2)
     return options.dynamic is not False and _is_restless(history, source.base, history.misses_by(source.base), most)
@@ -382,7 +389,7 @@ def _rounds_change(history: History, seen: Seen, options: Options, rounds: Round
 # What may change too often, a number aside → whether it did.
 OFTEN: dict[type, Callable[[History, Seen, Options, Any], bool]] = {
     Counted: lambda history, seen, options, source: options.dynamic is not False,
-    Rounds: _rounds_change, Content: _content_changes,
+    Pinned: _computed_changes, Rounds: _rounds_change, Content: _content_changes,
     Identity: lambda history, seen, options, source: history.died >= MAX_MISSES,
     Part: lambda history, seen, options, source: options.dynamic is not False and history.misses_by(source.base) > 0,
     Data: lambda history, seen, options, source: history.data,

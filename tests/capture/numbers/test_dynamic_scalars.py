@@ -1,6 +1,7 @@
 """Numbers that change from call to call: NumPy's scalars are inputs too, with NumPy's own arithmetic."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -323,3 +324,33 @@ def test_what_takes_a_complex_number_as_a_constant_ends_in_no_plain_python():
     for i in range(12):
         assert repr(compiled(X, complex(i, 1))) == repr(program(X, complex(i, 1)))
     assert not dynacomp.stats()["frames_eager"]
+
+
+@pytest.mark.parametrize("program", [
+    lambda x, i: x.astype(("float32", "bfloat16")[i % 2]),
+    lambda x, i: jnp.stack([x, x]).sum((0, 1)[i % 2]),
+    lambda x, i: jnp.repeat(x, (1, 2, 4)[i % 3]),
+    lambda x, i: jnp.pad(x, 2, mode=("edge", "wrap", "constant")[i % 3]),
+    lambda x, i: jnp.einsum(("i,j->ij", "i,i->i", "i,j->j")[i % 3], x, x),
+    lambda x, i: jax.lax.scan(lambda c, t: (c + t.astype(("float32", "bfloat16")[i % 2]), c), 0.0, x),
+    lambda x, i: jax.grad(lambda t: (jnp.round(t, (0, 1, 2)[i % 3]) * t ** (1, 2, 3)[i % 3]).sum())(x),
+], ids=["type", "axis", "repeats", "mode", "subscripts", "scan", "grad"])
+def test_a_computed_number_is_a_constant_what_it_is_computed_from_is_none(program):
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for i, n in enumerate((4, 5, 6, 7, 3, 9, 8, 2, 5, 6)):
+        x = jnp.linspace(-1.0, 1.0, n)
+        for got, want in zip(jax.tree.leaves(compiled(x, i)), jax.tree.leaves(program(x, i)), strict=True):
+            assert got.dtype == want.dtype and got.weak_type == want.weak_type
+            np.testing.assert_allclose(got.astype(float), want.astype(float), rtol=1e-5)
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] <= 4 and not stats["breaks"] and not stats["frames_eager"]
+
+
+def test_a_computed_number_with_many_values_is_pythons():
+    dynacomp.reset()
+    compiled = dynacomp.jit(lambda x, i: jnp.repeat(x, (1, 2, 3, 4, 5, 6, 7, 8, 9)[i % 9]) * 2, backend="eager")
+    for i in range(16):
+        assert compiled(jnp.arange(3.0), i).tolist() == jnp.repeat(jnp.arange(3.0) * 2, i % 9 + 1).tolist()
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] <= 8 and len(stats["breaks"]) == 1 and not stats["frames_eager"]
