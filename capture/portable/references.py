@@ -339,7 +339,7 @@ def _device(r: Reader, index: int, memory: str) -> SingleDeviceSharding:
 
 
 def _read_content(r: Reader, data: bytes, writeable: bool) -> runtime.Content:
-    array = pickle.loads(data)
+    array = np.array(pickle.loads(data))  # whose memory may be that of bytes
     array.flags.writeable = writeable
     return runtime.Content(array)
 

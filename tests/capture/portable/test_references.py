@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from dynacomp.capture.portable import references
 from dynacomp.capture.portable.homes import Unportable
 from dynacomp.capture.portable.references import Changed, Reader, Writer
 from tests.capture.portable.kit import Plain, made
@@ -129,3 +130,10 @@ def test_what_may_be_a_hash_is_told():
 
 def test_what_a_library_keeps_is_found():
     assert again(sys.implementation) is sys.implementation
+
+
+def test_contents_of_arrays_are_read_whatever_holds_their_memory():
+    for shown in (np.zeros((20, 20)), np.ones((3, 20), "f4", order="F"), np.zeros((20, 20), "f4")):
+        for kept in (True, False):
+            read = references._read_content(None, pickle.dumps(shown), kept).array
+            assert read.flags.writeable == kept and read.strides == shown.strides and np.array_equal(read, shown)
