@@ -182,20 +182,28 @@ static Trust trace_all_distinct(const Step *s, Footprint *f)
 
 static Trust trace_eq(const Step *s, Footprint *f) { return stays(f, s->src) ? FIXED : LIVE; }
 
+/* Where an object that may be asked for its length (guard_checks.c) has that; NULL: not here. */
+static const void *length_of(PyObject *obj)
+{
+    if (PyTuple_Check(obj) || PyList_Check(obj) || PyBytes_Check(obj)) {
+        return &((PyVarObject *)obj)->ob_size;
+    }
+    if (PyDict_Check(obj)) {
+        return &((PyDictObject *)obj)->ma_used;
+    }
+    if (PyAnySet_Check(obj)) {
+        return &((PySetObject *)obj)->used;
+    }
+    return PyUnicode_Check(obj) ? &((PyASCIIObject *)obj)->length : NULL;
+}
+
 static Trust trace_len(const Step *s, Footprint *f)
 {
-    PyObject *obj = source(s, f);
-    if (stays(f, s->src)) {
-        return FIXED;
-    }
-    bool sized = PyTuple_Check(obj) || PyList_Check(obj);
-    if (!sized && !PyDict_Check(obj) && !PyAnySet_Check(obj)) {
+    const void *length = length_of(of_this_class(s, f));
+    if (length == NULL) {
         return LIVE;
     }
-    dc_note(f, &obj->ob_type);
-    dc_note(f, sized               ? &((PyVarObject *)obj)->ob_size
-               : PyDict_Check(obj) ? &((PyDictObject *)obj)->ma_used
-                                   : &((PySetObject *)obj)->used);
+    dc_note(f, length);
     return FIXED;
 }
 

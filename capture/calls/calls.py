@@ -93,7 +93,7 @@ OPENED: dict[types.CodeType, Any] = {}
 # What puts a library's rows into these tables, by the module of its C functions: once the program calls one.
 FIRST_CALLED: dict[str, Any] = {}
 # Real functions that may be computed during capture when all arguments are constants.
-FOLDABLE = {chr, ord, hex, oct, bin, ascii, sys.intern}
+FOLDABLE = {chr, ord, hex, oct, bin, ascii, sys.intern, str.maketrans, bytes.maketrans}
 IN_PLACE = {"setitem", "delitem", "iconcat", *(n for n in dir(operator) if n[0] == "i" and n[1:] in dir(operator))}
 FOLDABLE_MODULES = {"math", "_operator", "cmath", "re", "_sre", "string", "fractions", "itertools", "numbers",
                     "_struct", "unicodedata", "textwrap"}
@@ -505,13 +505,19 @@ def _c_function(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str, Val
             return bound
     if module == "_operator" and obj.__name__ in IN_PLACE and isinstance(args[0], MutableV):
         raise Break("call", f"operator.{obj.__name__} of another copy of that module")
-    if module in FOLDABLE_MODULES or obj in FOLDABLE or isinstance(getattr(obj, "__self__", None), _FOLDABLE_TYPES):
+    if module in FOLDABLE_MODULES or obj in FOLDABLE or _is_of_literal(obj):
         return fold_call(cap, obj, args, kwargs)
     if isinstance(getattr(obj, "__self__", None), type) and payload_base(obj.__self__) is not None:
         return OPERATIONS.class_method(cap, obj.__self__, obj.__name__, args, kwargs)
     if isinstance(getattr(obj, "__self__", None), type) and obj.__self__ in (dict, str, bytes, int, float):
         return fold_call(cap, obj, args, kwargs)
     raise Break("call", f"{module or ''}{'.' if module else ''}{getattr(obj, '__qualname__', obj)}")
+
+
+def _is_of_literal(fn: Any) -> bool:
+    """Whether it is a method of a literal. Functions that are no methods say None of their `__self__`, or nothing."""
+    owner = getattr(fn, "__self__", fn)
+    return isinstance(owner, _FOLDABLE_TYPES) and (owner is not None or type(fn) is types.MethodWrapperType)
 
 
 def _descriptor_call(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str, Value]) -> Value | None:

@@ -280,6 +280,8 @@ def _type_store(cap: Capture, cls: Value, name: Value, value: Any = DELETED) -> 
 
 BUILTINS[type.__call__] = metaclass_call
 BUILTINS[type.__setattr__] = BUILTINS[type.__delattr__] = _type_store
+BUILTINS[type.__getattribute__] = lambda cap, cls, name: class_attrs.type_read(
+    cap, as_python(cls), attrs.attribute_name(name))
 BUILTINS[BaseException.__new__] = object_new
 OPERATIONS.instantiate = instantiate
 OPERATIONS.new_of_library = new_of_library

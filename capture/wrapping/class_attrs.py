@@ -216,7 +216,7 @@ def read_class(cap: Capture, cls: type, name: str) -> Value:
     try:
         if hooked:
             return cap.call(cap.special(Const(cls), "__getattribute__"), [Const(name)])  # type: ignore[arg-type]
-        return _read(cap, cls, name)
+        return type_read(cap, cls, name)
     except Raised as raised:
         fallback = resolve(cap, type(cls), "__getattr__")[1]
         if not is_programs(fallback) or not issubclass(type_of(raised.value), AttributeError):
@@ -224,8 +224,8 @@ def read_class(cap: Capture, cls: type, name: str) -> Value:
         return cap.call(cap.special(Const(cls), "__getattr__"), [Const(name)])  # type: ignore[arg-type]
 
 
-def _read(cap: Capture, cls: type, name: str) -> Value:
-    """Metaclass data descriptors, the MRO, then the metaclass."""
+def type_read(cap: Capture, cls: type, name: str) -> Value:
+    """`type.__getattribute__`: metaclass data descriptors, the MRO, then the metaclass."""
     pending = written(cap, cls, name)
     if pending is not None:
         return pending

@@ -70,3 +70,56 @@ def test_what_it_stores_is_found_from_then_on():
     assert "abc" not in vars(Kept)
     for _ in range(2):
         assert repr(compiled(X)) == repr(X + 3 + 3) and vars(Kept)["abc"] == 3
+
+
+class Plainly(type):
+    """Hands everything on to `type`."""
+
+    def __getattribute__(cls, name):
+        return super().__getattribute__(name)
+
+    def __setattr__(cls, name, value):
+        super().__setattr__(name, value)
+
+    def __getattr__(cls, name):
+        return 7.0
+
+
+class Settings(metaclass=Plainly):
+    scale, steps, n = 2.0, [1], 0
+
+    @classmethod
+    def scaled(cls, x):
+        return x * cls.scale
+
+
+class Inherited(Settings):
+    pass
+
+
+def counts(x):
+    Settings.n = Settings.n + 1
+    return x * Settings.n
+
+
+@pytest.mark.parametrize("fn", [
+    lambda x: x * Settings.scale, lambda x: x * Inherited.scale + Settings.nowhere, lambda x: x * sum(Settings.steps),
+    lambda x: Settings.scaled(x) + Inherited.scaled(x), lambda x: x + len(Settings.__name__), counts,
+    lambda x: x * type.__getattribute__(Settings, "scale")])
+def test_what_type_itself_finds_for_a_metaclass_is_no_constant(fn):
+    """Functions in C without a `__self__` were taken for methods of None, and called while a function was captured."""
+    before = {name: vars(Settings)[name] for name in ("scale", "steps", "n")}
+    dynacomp.reset()
+    compiled, x = dynacomp.jit(fn, backend="eager"), jnp.ones(2)
+    try:
+        for i in range(8):
+            got = []
+            for call in (fn, compiled):
+                Settings.scale, Settings.steps, Settings.n = 2.0 + i, [1] * (i + 1), i
+                Settings.__name__ = "Settings"[:1 + i % 3]
+                got.append((repr(call(x)), Settings.n))
+            assert got[0] == got[1]
+    finally:
+        for name, value in {**before, "__name__": "Settings"}.items():
+            setattr(Settings, name, value)
+    assert dynacomp.stats()["frames_captured"] and not dynacomp.stats()["breaks"]

@@ -146,100 +146,6 @@ def test_in_a_generator_it_holds_while_others_run():
         assert repr(compiled(x)) == repr(program(x))
 
 
-@contextlib.contextmanager
-def precision(name):
-    with jax.default_matmul_precision(name):
-        yield name
-
-
-def now():
-    return jax.config.jax_default_matmul_precision
-
-
-def test_what_a_generator_or_a_stack_enters_is_part_of_the_graph():
-    def program(x):
-        seen = []
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(jax.default_matmul_precision("float32"))
-            stack.enter_context(jax.numpy_rank_promotion("raise"))
-            with jax.default_matmul_precision("bfloat16"):
-                seen.append(now())
-                with precision("highest") as name:
-                    seen += [now(), name]
-                seen.append(now())
-            seen += [now(), x @ x]
-        explicit = jax.default_matmul_precision("highest")
-        explicit.__enter__()
-        try:
-            return seen, now(), jnp.outer(x, x) @ x
-        finally:
-            explicit.__exit__(None, None, None)
-
-    check_one_graph(program, *INPUTS)
-    graph = captured(program, X).graph
-    assert bits(lambda x: run(graph, x), X).count("HIGHEST, Precision.HIGHEST") == 2
-    assert now() is None
-
-
-def test_exceptions_leave_what_a_generator_enters():
-    def program(x, n):
-        try:
-            with precision("float32"):
-                if n % 2:
-                    raise KeyError(now())
-        except KeyError as error:
-            return x + 1, str(error), now()
-        return x @ x, now()
-
-    check_one_graph(program, *[(x, n) for n, (x,) in enumerate(INPUTS)], captures=3)
-
-
-@pytest.mark.parametrize("entered", [lambda s: s.enter_context(jax.default_matmul_precision("float32")),
-                                     lambda s: s.enter_context(precision("float32"))])
-def test_python_enters_a_stack_where_the_graph_breaks_inside(entered):
-    def program(x):
-        with contextlib.ExitStack() as stack:
-            entered(stack)
-            y = x @ x
-            dynacomp.graph_break()
-            seen = now()
-            y = y + x @ x
-        return y * 2, seen, now()
-
-    dynacomp.reset()
-    compiled = dynacomp.jit(program, backend="eager")
-    for (x,) in INPUTS * 2:
-        assert repr(compiled(x)) == repr(program(x))
-    assert dynacomp.stats()["frames_captured"] <= 5
-
-
-def test_those_left_in_another_order_are_left_to_python():
-    def rows(name):
-        with jax.default_matmul_precision(name):
-            yield now()
-            yield now()
-
-    def program(x):
-        one, other = rows("float32"), rows("bfloat16")
-        seen = [next(one), next(other), next(one), now(), list(other), now(), list(one), now(), x @ x]
-        one, other = rows("float32"), rows("bfloat16")
-        next(one), next(other)
-        one.close()
-        seen.append(now())
-        other.close()
-        jax.config.update("jax_default_matmul_precision", None)
-        return seen
-
-    def apart(x):
-        with jax.default_matmul_precision(None):
-            return program(x)
-
-    compiled = dynacomp.jit(apart, backend="eager")
-    for (x,) in INPUTS:
-        assert repr(compiled(x)) == repr(apart(x))
-    assert now() is None
-
-
 def test_what_holds_anyway_is_nothing_to_enter():
     def program(x, n):
         with jax.enable_x64(False), jax.debug_nans(False), jax.default_device(jax.devices()[0]):
@@ -248,20 +154,6 @@ def test_what_holds_anyway_is_nothing_to_enter():
         return y, y.committed
 
     check_one_graph(program, *[(x, n) for n, (x,) in enumerate(INPUTS)], captures=2)
-
-
-@pytest.mark.parametrize("made", [lambda: jax.enable_x64(True), lambda: jax.threefry_partitionable(False)])
-def test_those_made_in_each_call_are_known_by_what_they_bring(made):
-    def program(x):
-        with made():
-            y = jax.random.normal(jax.random.PRNGKey(0), (3,)) + jnp.arange(3.0)
-        return x + 1, y
-
-    dynacomp.reset()
-    compiled = dynacomp.jit(program, backend="eager")
-    for (x,) in INPUTS * 2:
-        assert repr(compiled(x)) == repr(program(x))
-    assert dynacomp.stats()["frames_captured"] == 3
 
 
 @pytest.mark.parametrize("level", ["disallow", "log", "disallow_explicit"])
