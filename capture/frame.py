@@ -13,7 +13,8 @@ import pkgutil
 import sys
 from bisect import bisect_right
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from types import CellType, CodeType
 from typing import Any
 
@@ -28,6 +29,7 @@ from dynacomp.capture.control_flow.merge import select
 from dynacomp.capture.graph.graph import Graph
 from dynacomp.capture.numbers import dynamic_scalars, size_values
 from dynacomp.capture.reconstruct.graph_break import breaking
+from dynacomp.capture.reconstruct.nameless import nameless
 from dynacomp.capture.reconstruct.output import Recipe, returning
 from dynacomp.capture.symbolic.guards import Guard, GuardSet
 from dynacomp.capture.symbolic.lessons import Frozen, Lesson, Lessons, Policy
@@ -244,7 +246,7 @@ def attempt(cap: Capture) -> Captured:
         cap.guards.add(kind, S.Root(table, name), tuple(found), tuple(found.values()))
     if cap.known.settled:
         cap.guards.add("functions_unchanged", None, tuple(cap.known.settled.values()))
-    _check_no_leak(cap, recipe)
+    recipe = _without_made(cap, recipe)
     return Captured(recipe.graph, cap.guards, recipe, stopped, cap)
 
 
@@ -293,9 +295,11 @@ def fills_first(code: CodeType, name: str) -> bool:
     return any(i.name == "STORE_DEREF" and i.argval == name for i in stores)
 
 
-def _check_no_leak(cap: Capture, recipe: Recipe) -> None:
+def _without_made(cap: Capture, recipe: Recipe) -> Recipe:
     """Whatever the entry keeps, it keeps no class of the capture's own: such a class is made by Python. No table
     that exists has one as a key, now or later."""
+    if recipe.graph is not None and leak(cap, (recipe.graph,)) is not None:
+        recipe = replace(recipe, graph=nameless(recipe.graph, partial(is_made, cap)))
     kept = [g for g in cap.guards.guards if not (g.kind == "missing_key" and is_made(cap, g.payload[0]))]
     cap.guards.guards[:] = kept
     found = leak(cap, (recipe.code, recipe.graph, recipe.inputs, cap.guards.guards))
@@ -303,3 +307,4 @@ def _check_no_leak(cap: Capture, recipe: Recipe) -> None:
         detail = f"class {found.obj.__qualname__}, which something that Python does not make anew refers to"
         cap.lessons.breaks.setdefault(found.step, Lesson(found.step, "call", detail, cap.progress.last_where))
         raise Restart
+    return recipe

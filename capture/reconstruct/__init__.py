@@ -12,6 +12,8 @@
     emit_sources    Sources as bytecode: instructions that find an object which existed before the
                     call
     structures      Structures of trees that leave the capture: each call puts its own objects in
+    nameless        Graphs of trees without the classes that the captured code makes: tuples stand
+                    there
     array_identity  Which object an array is that the Graph chose: an input, or a new one
     readers         Python's numbers out of arrays without dimensions, at run time: what reads each kind
                     fastest

@@ -174,7 +174,7 @@ def _result(cap: Capture, call: Call) -> Value:
         return result.value or _handed_back(cap, outcome) or _of_aval(_node(cap, call, _as_aval(result)), result)
     if is_nothing(result):
         return Const(result)
-    if _is_function_like(result) or not (outcome.plain or _is_container(result)):
+    if is_function_like(result) or not (outcome.plain or _is_container(result)):
         fixed = not (outcome.has_arrays or any(leaf_nodes(call.lowered)) or any(standins_in(call.lowered))
                      or hides_tracers(result))
         return call.made(result, fixed)
@@ -219,7 +219,7 @@ def _is_container(result: Any) -> bool:
     return type(result) in (tuple, list, dict) or is_bare_named_tuple(type(result))
 
 
-def _is_function_like(result: Any) -> bool:
+def is_function_like(result: Any) -> bool:
     return isinstance(result, jax.tree_util.Partial) or type(result).__name__ == "VJP"
 
 
@@ -341,12 +341,12 @@ def _all_containers(result: Any) -> bool:
         return all(map(_all_containers, result.values()))
     if type(result) in (tuple, list) or is_bare_named_tuple(type(result)):
         return all(map(_all_containers, result))
-    return _is_function_like(result) or jax.tree_util.all_leaves([result])
+    return is_function_like(result) or jax.tree_util.all_leaves([result])
 
 
 def _only_containers(result: Any) -> bool:
     """Whether all of a tree is in sight: no node of it keeps a function in its structure."""
-    if _is_function_like(result) or not _all_containers(result):
+    if is_function_like(result) or not _all_containers(result):
         return False
     inside = result.values() if type(result) is dict else result if isinstance(result, (tuple, list)) else ()
     return all(map(_only_containers, inside))
