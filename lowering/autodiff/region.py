@@ -8,7 +8,7 @@ one more axis. Each is compiled when it is first run on arrays.
 
 Where JAX stages a program for XLA (`jit`, `scan`, `checkpoint`), the region's own operations are
 staged instead. Only what JAX stages for itself while it linearises stays one operation: it is run at
-once, forward or transposed.
+once, forward or transposed. A program that stages it again (`make_jaxpr` of what `linearize` gave) sees its operations.
 
 The sizes of a region may be unknown (`symbols`): the primitive is bound with their values of the call at hand, by
 which comparisons are decided, and what was derived serves all calls for which the decisions hold (`Region.having`).
@@ -24,9 +24,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
-from jax._src.core import Tracer, eval_context, jaxprs_in_params, trace_ctx
+from jax._src.core import Tracer, eval_context, jaxprs_in_params, set_current_trace, trace_ctx
 from jax._src.interpreters.ad import primitive_linearizations
-from jax._src.interpreters.partial_eval import DynamicJaxprTrace, custom_partial_eval_rules
+from jax._src.interpreters.partial_eval import DynamicJaxprTrace, custom_partial_eval_rules, custom_staging_rules
 from jax.errors import UnexpectedTracerError
 from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
@@ -250,7 +250,7 @@ region_p.multiple_results = True
 def apply(region: Region, *args: Any, sizes: Sizes = ()) -> Sequence[Any]:
     """The region on arrays or tracers; under a trace that stages a program, its operations one by one."""
     if not region.stays and isinstance(trace_ctx.trace, DynamicJaxprTrace):
-        return jaxpr_as_fun(region.at(sizes).jaxpr)(*args)
+        return _staged(*args, region=region, sizes=sizes)
     return region_p.bind(*args, region=region, sizes=sizes)
 
 
@@ -341,6 +341,15 @@ def _staged(*args: Any, region: Region, sizes: Sizes) -> Sequence[Any]:
     return jaxpr_as_fun(region.at(sizes).jaxpr)(*args)
 
 
+def _stage(trace: DynamicJaxprTrace, source_info: Any, *tracers: Any, region: Region, sizes: Sizes) -> Sequence[Any]:
+    """One operation where JAX stages for itself: that is where what is not used falls away. Else a program stages again
+    what was staged so, and may look at the operations."""
+    if trace.frame.auto_dce:
+        return trace.default_process_primitive(region_p, tracers, dict(region=region, sizes=sizes), source_info)
+    with set_current_trace(trace):
+        return _staged(*tracers, region=region, sizes=sizes)
+
+
 region_p.def_impl(_impl)
 region_p.def_abstract_eval(_abstract)
 ad.primitive_jvps[region_p] = _jvp
@@ -348,5 +357,6 @@ if jax.__version_info__[:2] in LINEARIZE:
     primitive_linearizations[region_p] = LINEARIZE[jax.__version_info__[:2]]
 ad.primitive_transposes[region_p] = _transpose
 custom_partial_eval_rules[region_p] = _partial_eval
+custom_staging_rules[region_p] = _stage
 batching.primitive_batchers[region_p] = _batch
 mlir.register_lowering(region_p, mlir.lower_fun(_staged, multiple_results=True))

@@ -117,6 +117,18 @@ def test_what_jax_stages_holds_no_region(region):
     assert "dynacomp_region" not in str(jax.make_jaxpr(jax.grad(region))(X, W))
 
 
+@pytest.mark.parametrize("derive", [
+    lambda f: jax.linearize(f, X, W)[1],
+    lambda f: lambda x, w: jax.vjp(f, x, w)[1](1.0),
+], ids=["linearize", "vjp"])
+def test_what_was_staged_once_shows_its_operations_when_it_is_staged_again(derive, region, compiler):
+    linear, text = derive(region), str(jax.make_jaxpr(derive(region))(X, W))
+    assert "dynacomp_region" not in text and "dot_general" in text
+    assert "dynacomp_region" not in str(jax.make_jaxpr(jax.jit(linear))(X, W))
+    jax.block_until_ready(linear(X, W))
+    assert compiler.made == 2
+
+
 def test_no_gradient_of_what_nobody_asks_for(compiler):
     def two(x, w):
         return (x * 2).sum(), jnp.tanh(x @ w)
