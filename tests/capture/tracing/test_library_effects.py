@@ -10,6 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import api_util
+from jax._src import linear_util
+from jax._src.core import call_p
 from jax.extend.core import Primitive
 from jax.interpreters import ad
 from jax.sharding import PartitionSpec
@@ -302,3 +305,20 @@ def test_what_was_noted_is_put_back_with_the_rest():
     assert given.restore() and memo == {"old": 1} and names == ["first"]
     jax.make_jaxpr(lambda x: memo.update(new={"w": [x]}))(1.0)
     assert given.restore() and memo == {"old": 1}
+
+
+def by_call_primitive(x, factor):
+    """As JAX's transformations are written: what a function gave is noted while it is called."""
+    (x,), tree = jax.tree.flatten((x,))
+    info = api_util.debug_info("by_call_primitive", jnp.sin, (x,), {})
+    wrapped = linear_util.wrap_init(lambda y: {"a": jnp.sin(y) * 2}, debug_info=info)
+    fn, out_tree = api_util.flatten_fun_nokwargs(wrapped, tree)
+    out = call_p.bind(x, subfuns=(fn,))
+    return jax.tree.unflatten(out_tree(), out)["a"] + factor
+
+
+def test_functions_that_note_what_they_gave_are_called_in_python():
+    compiled, before = dynacomp.jit(by_call_primitive), dynacomp.stats()["graphs"]
+    for n in range(10):
+        np.testing.assert_allclose(compiled(X + n, n), by_call_primitive(X + n, n), rtol=1e-6)
+    assert dynacomp.stats()["graphs"] > before and not dynacomp.stats()["frames_eager"]
