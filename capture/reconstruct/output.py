@@ -122,17 +122,18 @@ def answers(cap: Capture) -> Node:
 
 
 def carriers(cap: Capture, kept: list[Node]) -> list[Node]:
-    """Inputs that only say sizes which no other input shows: arrays that nothing else reads, and `S.Carrier`s."""
+    """Inputs that only say sizes which no other input shows: arrays that nothing else reads, and `S.Carrier`s of
+    numbers, or of sizes of what Python computed and the Graph is not given."""
     shown = {str(canonical(d)) for n in kept if n.op == PLACEHOLDER for d in n.aval.shape}
     wanted = sorted({name for size in sizes_in(*kept) for name in names(canonical(size))} - shown)
     found: dict[Node, None] = {}
     for name in wanted:
         place = cap.sizes.dims[name]
-        if isinstance(place, S.Dim):
-            found.setdefault(next(n for n, source in cap.graph.inputs.items() if source == place.base))
-        else:
-            aval = Aval((cap.sizes.scope.symbol(name), 0), np.dtype(np.bool_))
-            found.setdefault(add_input(cap, S.Carrier(place), aval))
+        symbol, array = cap.sizes.scope.symbol(name), place.base if isinstance(place, S.Dim) else None
+        shows = [n for n, source in cap.graph.inputs.items() if source == array]
+        number = place if array is None else S.SizeOf(symbol, ((name, place),))
+        aval = Aval((symbol, 0), np.dtype(np.bool_))
+        found.setdefault(shows[0] if shows else add_input(cap, S.Carrier(number), aval))
     return [n for n in found if n not in kept]
 
 

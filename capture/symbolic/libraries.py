@@ -51,7 +51,7 @@ JAX = Library(
         "jax._src.debugging": ("visualize_array_sharding", "visualize_sharding"),
         "jax._src.distributed": ("initialize", "shutdown"),
         "jax._src.environment_info": ("print_environment_info",),
-        "jax._src.linear_util": ("wrap_init", "transformation_with_aux", "transformation_with_aux2"),  # filled when called
+        "jax._src.linear_util": ("wrap_init", "transformation_with_aux", "transformation_with_aux2"),  # filled later
         "jax._src.monitoring": ("record_event", "record_event_duration_secs", "record_event_time_span",
                                 "record_scalar"),
         "jax._src.numpy.lax_numpy": ("load", "fromfile"),

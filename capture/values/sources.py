@@ -10,6 +10,7 @@ attributes are read from instance dictionaries and slots only.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from types import MemberDescriptorType
@@ -208,11 +209,22 @@ class Dim(Source):
 
 @dataclass(frozen=True, repr=False)
 class SizeOf(Source):
-    """The value of an expression of sizes; `reads` says where its symbols are read."""
+    """The value of an expression of sizes; `reads` says where its symbols are read. It is the same as in the attempts
+    before, whose symbols were others."""
 
     expr: Any
     reads: tuple[tuple[str, Source], ...]
     form = "{expr}"
+
+    @functools.cached_property
+    def text(self) -> str:
+        return str(self.expr)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is SizeOf and other.text == self.text and other.reads == self.reads
+
+    def __hash__(self) -> int:
+        return hash(self.text)
 
     def numbers(self) -> list[Source]:
         return [s for _, place in self.reads for s in place.numbers()]

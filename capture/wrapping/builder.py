@@ -21,7 +21,7 @@ import jax.ref
 import numpy as np
 from jax._src.core import OpaqueTraceState
 from jax._src.earray import EArray
-from jax._src.linear_util import WrappedFun
+from jax._src.linear_util import Store, WrappedFun
 from jax._src.random.prng import PRNGKeyArray as KEY_TYPE
 from jax._src.tree_util import _HashableCallableShim
 from jax.extend.core import ClosedJaxpr, Jaxpr
@@ -484,7 +484,8 @@ WRAPPERS: dict[type, Callable[[Capture, Any, S.Source], Value]] = {
     types.TracebackType: opaque,
     types.FrameType: opaque,
     jax.ref.Ref: opaque,  # written to in place: Python makes each read and write
-    WrappedFun: opaque,  # notes what its one call gave
+    WrappedFun: opaque,  # notes what its one call gave, in a Store
+    Store: opaque,
     EArray: opaque,  # of a dtype of the program's own
     ARRAY_TYPE: _array,
     KEY_TYPE: _key_array,

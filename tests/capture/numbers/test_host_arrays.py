@@ -299,3 +299,27 @@ def test_a_list_of_a_fixed_number_of_parts_needs_no_break():
 
     compiled_like_plain(program, [(jnp.ones(2), np.arange(n) % 3) for n in (2, 5, 6, 7, 9, 8, 5, 11, 3, 4, 12)], 3)
     assert not dynacomp.stats()["breaks"]
+
+
+def only_its_size(x, r):
+    doubled = np.concatenate([r, r], axis=1)  # no part of the graph
+    return jnp.ones(doubled.shape[1]) * x[0], doubled.size
+
+
+def size_below_transformations(x, r):
+    n = np.repeat(r, 2, axis=1).shape[1]
+    slope = jax.grad(lambda y: (jnp.ones(n) * y).sum())(x[0])
+    return jax.lax.scan(lambda c, _: (c + 1, c), slope, None, length=n), jax.vmap(lambda y: jnp.full(n, y))(x)
+
+
+def size_that_jax_must_know(x, r):
+    """The recipe of `a` holds a size, and its own size becomes a constant."""
+    a = np.transpose(np.broadcast_to(r[:, :, None], (*r.shape, x.shape[0])), (2, 0, 1))
+    return jnp.vander(a[:, 0, 0], a.shape[0]) + x.sum()
+
+
+@pytest.mark.parametrize("fn", [only_its_size, size_below_transformations, size_that_jax_must_know])
+def test_sizes_of_what_the_graph_is_not_given(fn):
+    rows = lambda n: np.arange(2 * n, dtype=np.float32).reshape(2, n)
+    made = [(jnp.arange(n + 1.0), rows(n)) for n in (2, 3, 4, 9, 1, 6, 3)]
+    compiled_like_plain(fn, made, 3)

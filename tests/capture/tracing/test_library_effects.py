@@ -321,4 +321,4 @@ def test_functions_that_note_what_they_gave_are_called_in_python():
     compiled, before = dynacomp.jit(by_call_primitive), dynacomp.stats()["graphs"]
     for n in range(10):
         np.testing.assert_allclose(compiled(X + n, n), by_call_primitive(X + n, n), rtol=1e-6)
-    assert dynacomp.stats()["graphs"] > before and not dynacomp.stats()["frames_eager"]
+    assert dynacomp.stats()["graphs"] > before and "internal" not in dynacomp.stats()["frames_eager"]

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import pytest
 
 import dynacomp
+from dynacomp.capture.graph.size_scope import Scope
 from dynacomp.capture.reconstruct import emit_sources
 from dynacomp.capture.values import sources as S
 
@@ -51,6 +52,12 @@ def test_they_are_values():
     key = (1,)
     assert S.KnownKey(BASE, key, 1) == S.KnownKey(BASE, key, 1) != S.KnownKey(BASE, (*key,), 1)
     assert S.Root([], "a") != S.Root([], "a")
+
+
+def test_sizes_are_the_same_in_the_next_attempt():
+    first, second = (S.SizeOf(Scope().symbol("s0", 2) + 1, (("s0", S.Dim(BASE, 0)),)) for _ in range(2))
+    assert first == second and hash(first) == hash(second) and len({first, second}) == 1
+    assert first != S.SizeOf(first.expr + 1, first.reads) and first != S.SizeOf(first.expr, (("s0", S.Dim(BASE, 1)),))
 
 
 def test_what_lies_on_the_way():
