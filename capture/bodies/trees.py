@@ -24,6 +24,7 @@ from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.values.constant import Const
 from dynacomp.capture.values.containers import TupleV
 from dynacomp.capture.values.value import Value
+from dynacomp.capture.wrapping.class_prototypes import is_made
 from dynacomp.capture.wrapping.constants import from_python, new_tree
 
 LEAF = jax.tree.structure(0)
@@ -58,6 +59,8 @@ def _put_together(cap: Capture, make: Any, args: list[Value]) -> Value:
     while isinstance(make, functools.partial):
         args = [*(from_python(cap, a) for a in make.args), *args]
         make = make.func
+    if is_made(cap, make):
+        return cap.call(cap.known.objects[id(make)], args)
     if isinstance(make, types.FunctionType) and is_library(make):
         return OPERATIONS.enter(cap, Const(make), args)
     return cap.call(from_python(cap, make), args)

@@ -3,6 +3,7 @@
     class_statements  Class statements, and `type(name, bases, namespace)`: the body runs on
                       the symbolic machine, and a specimen is made
     special_classes   `class P(NamedTuple)`, `class Row(TypedDict)`, calls of `namedtuple`
+    enum_classes      `class Color(Enum)`
     identities        `id(x)`: an integer that only the run can know, used as a key
     polyfills         C functions of the standard library by their twins in Python, which the
                       machine enters

@@ -18,7 +18,7 @@ from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.literals import is_literal
-from dynacomp.capture.builtins import special_classes
+from dynacomp.capture.builtins import enum_classes, special_classes
 from dynacomp.capture.builtins.builtin_rows import class_of, row
 from dynacomp.capture.kinds.attrs import CONST_METHODS
 from dynacomp.capture.reconstruct import runtime
@@ -46,6 +46,8 @@ from dynacomp.capture.wrapping.keyed_tables import settled
 PLAIN = ("__module__", "__qualname__", "__doc__")  # what `type` itself reads in a namespace
 METACLASSES = (type, abc.ABCMeta)
 OBJECT_HOOK = vars(object)["__init_subclass__"]
+SPECIAL: tuple[tuple[Any, Any], ...] = (  # whose classes something else makes than `type`
+    (special_classes.is_special, special_classes.new_class), (enum_classes.is_enum, enum_classes.new_class))
 
 
 @row(builtins.__build_class__)
@@ -53,11 +55,14 @@ def build_class(cap: Capture, body: Value, name: Value, /, *bases: Value, **kwar
     """What a class statement calls."""
     if not is_made_function(body):
         raise Break("call", "builtins.__build_class__ of another callable")
-    special, namespace = special_classes.is_special(bases, kwargs), DictV({})
+    special = next((make for fits, make in SPECIAL if fits(bases, kwargs)), None)
+    namespace = DictV({})
     metaclass = type if special else _metaclass(bases, kwargs.pop("metaclass", Const(type)))
+    if special is enum_classes.new_class:
+        enum_classes.check_body(body.code)
     _run(cap, body, namespace)
-    if special:
-        return special_classes.new_class(cap, as_python(name), bases, _entries(cap, namespace))
+    if special is not None:
+        return special(cap, as_python(name), bases, _entries(cap, namespace))
     return new_class(cap, metaclass, as_python(name), bases, _entries(cap, namespace), kwargs)
 
 

@@ -1,5 +1,5 @@
 """Class statements whose bases make something else of them: `class P(NamedTuple)`, `class Row(TypedDict)`;
-and calls of `namedtuple`.
+and calls of `namedtuple` and `NamedTuple`.
 
 The body has run on the symbolic machine (`class_statements`). The specimen is made as Python makes such classes, of
 stand-ins for what the body has defined; replacement code does the same for each call. Functions that the making itself
@@ -14,7 +14,7 @@ import typing
 from typing import Any
 
 from dynacomp.capture._native import hide_subclass
-from dynacomp.capture.base.classes import entries
+from dynacomp.capture.base.classes import entries, mro
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.literals import is_literal
@@ -59,22 +59,39 @@ def _named_tuple(cap: Capture, typename: Value, field_names: Value, **kwargs: Va
     return _made(cap, runtime.named_tuple, as_python(typename), (), known)
 
 
+@row(typing.NamedTuple)
+def _typed_tuple(cap: Capture, typename: Value, fields: Value, /) -> Value:
+    """`NamedTuple(name, [(field, class), ...])` of constants; it notes the module that calls it."""
+    if cap.current is None or not is_constant(fields) or not _says(found := tuple(map(tuple, as_python(fields)))):
+        raise Break("effect", "a named tuple of what is no constant")
+    known: dict[str, Value] = {"fields": Const(found), "module": Const(cap.current.globals.get("__name__", "__main__"))}
+    return _made(cap, runtime.typed_tuple, as_python(typename), (), known)
+
+
 def _says(found: Any) -> bool:
-    return is_literal(found) or type(found) in (list, tuple) and all(map(is_literal, found))
+    return is_literal(found) or isinstance(found, type) or type(found) in (list, tuple) and all(map(_says, found))
 
 
 def _made(cap: Capture, make: Any, name: str, bases: tuple[Value, ...], namespace: dict[str, Value]) -> Value:
-    said = make is runtime.named_tuple
-    table = {key: as_python(value) if said else _given(cap, key, value) for key, value in namespace.items()}
+    said = make in (runtime.named_tuple, runtime.typed_tuple)
+    table = {key: as_python(value) if said else given(cap, key, value) for key, value in namespace.items()}
+    return made_by(cap, make, name, bases, namespace, table).value
+
+
+def made_by(cap: Capture, make: Any, name: str, bases: tuple[Value, ...], namespace: dict[str, Value],
+            table: dict[str, Any]) -> ClassRecipe:
+    """The class that `make` makes of a namespace, for which `table` stands in the specimen."""
     try:
         made = make(None, name, tuple(as_python(b) for b in bases), tuple(table), tuple(table.values()))
     except ours(Exception):
         raise Break("raises", "a class that Python refuses") from None
     hide_subclass(made)
     recipe = ClassRecipe(made, Const(made), cap.progress.top_step, name, bases, namespace, make=make)
-    for found in entries(made).values():
-        _adopt(cap, recipe, found)
-    return class_prototypes.add(cap, recipe)
+    for key, found in entries(made).items():
+        if not any(entries(base).get(key) is found for base in mro(made)[1:]):
+            _adopt(cap, recipe, found)
+    class_prototypes.add(cap, recipe)
+    return recipe
 
 
 def _adopt(cap: Capture, recipe: ClassRecipe, found: Any) -> None:
@@ -96,7 +113,7 @@ def opened(cap: Capture, fn: types.FunctionType) -> FunctionV:
                      tuple(cells))
 
 
-def _given(cap: Capture, key: str, value: Value) -> Any:
+def given(cap: Capture, key: str, value: Value) -> Any:
     """What stands in the specimen's namespace."""
     if key in ("__module__", "__qualname__", "__doc__"):
         return as_python(value)

@@ -64,7 +64,7 @@ class Shell:
 
     def value(self, part: Any) -> Value:
         """What the part stands for, which must be no tree itself; one in a static field does not come out."""
-        found = self.values.get(id(part))
+        found = part if isinstance(part, Value) else self.values.get(id(part))
         if found is part and _is_closed(found):
             raise Closed
         return found if found is not None else from_python(self.cap, part)

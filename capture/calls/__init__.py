@@ -21,5 +21,6 @@
     dm_tree          `tree` (dm-tree): its functions in C++ as Python, which the machine enters
     weak_references  `weakref.ref(obj)` of objects that the captured code can reach
     callbacks        `jax.pure_callback`: a call of Python that stays in the Graph
+    registered_classes  Classes that the captured code makes and registers with JAX as trees
     copies           `copy.copy` and `copy.deepcopy` of Values
 """

@@ -189,11 +189,17 @@ def _of_member(cap: Capture, value: Const, name: str) -> Value | None:
     member = value.value
     base = S.Root(member, f"{type(member).__qualname__}.{own_dict(member).get('_name_')}")
     if name == "__dict__":
+        if is_made(cap, member):
+            raise Break("attribute", "the __dict__ of a member of an enumeration that the captured code makes")
         return wrap(cap, own_dict(member), S.DictOf(base))
     owner, raw = lookup(type(member), name)
     stored = STORED.get(name, name) if owner is None or owner is enum.Enum and name in STORED else name
+    if type(raw) is property and is_made(cap, raw):
+        return cap.call(from_python(cap, raw.fget), [value])
     if stored not in own_dict(member) or stored == name and owner is not None and is_data_descriptor(raw):
         return None
+    if is_made(cap, member):
+        return from_python(cap, own_dict(member)[stored])
     return wrap(cap, own_dict(member)[stored], S.Attr(base, stored))
 
 

@@ -7,6 +7,7 @@ of an object inside is entered; what would show an address or an array's content
 from __future__ import annotations
 
 import collections
+import enum
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -30,6 +31,7 @@ from dynacomp.capture.values.standing import LaterV
 from dynacomp.capture.values.value import NotConstant, Value, as_python, is_changing, is_constant, node_of, type_of
 from dynacomp.capture.wrapping import class_attrs, object_attrs
 from dynacomp.capture.wrapping.builtin_subclasses import inherits, plain
+from dynacomp.capture.wrapping.class_prototypes import is_made
 
 ORDER = {str: ("__str__", "__repr__"), repr: ("__repr__",), format: ("__format__", "__str__", "__repr__"),
          ascii: ("__repr__",)}
@@ -70,9 +72,22 @@ def _of_constant(cap: Capture, x: Value, how: Any, spec: str) -> Value:
         real = as_python(x)
     except NotConstant:
         raise Break("leaves", f"{how.__name__}() of something that shows an address") from None
+    if is_made(cap, real) and issubclass(type(real), enum.Enum):
+        return _of_member(cap, x, how, spec)
     if _shows_address(real):
         raise Break("leaves", f"{how.__name__}() that shows an address")
     return fold(cap, (lambda v: how(v, spec)) if how is format else how, x)
+
+
+def _of_member(cap: Capture, x: Value, how: Any, spec: str) -> Value:
+    """The text of a member of an enumeration that the captured code makes, which may say itself how it is shown."""
+    own = [name for name in ORDER[how] if is_made(cap, class_attrs.lookup(type_of(x), name)[1])]
+    if not own or how is str and own == ["__repr__"]:
+        return fold(cap, (lambda v: how(v, spec)) if how is format else how, x)
+    if how is ascii or own[0] == "__format__":
+        raise Break("leaves", f"{how.__name__}() of an enumeration that says itself how it is shown")
+    found = cap.call(cap.getattr(x, own[0]), [])
+    return fold(cap, format, found, Const(spec)) if how is format else found
 
 
 def _shows_address(real: Any) -> bool:

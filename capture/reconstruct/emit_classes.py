@@ -45,7 +45,9 @@ def emit_class(e: Emitter, recipe: ClassRecipe) -> None:
 
 def _step(e: Emitter, recipe: ClassRecipe, name: Any, value: Any) -> None:
     place = partial(e.const, recipe.obj), partial(e.const, name)
-    if callable(name):
+    if isinstance(value, list):  # Values
+        e.call(runtime.told_of, *place, partial(e.tuple, value))
+    elif callable(name):
         args, kwargs = value
         e.call(runtime.done_to, *place, partial(e.const, args), partial(e.const, tuple(kwargs.items())))
     elif value is DELETED:

@@ -16,6 +16,7 @@ from dynacomp.capture.graph.graph import Closure, Graph, Node, Tree, is_closure,
 from dynacomp.capture.symbolic.libraries import module_of
 from dynacomp.capture.tracing.trace_call import is_function_like
 
+REGISTRY = jax.tree_util.default_registry
 BLIND = ("jax", "operator", "_operator", "dynacomp")  # whose functions take trees apart, and look at nothing else
 
 
@@ -30,8 +31,8 @@ def nameless(graph: Graph, is_made: Callable[[type], bool]) -> Graph:
             return Closure(nameless(value.graph, is_made), tuple(map(part, value.captured)), value.signature)
         if isinstance(value, Tree):
             return Tree(_structure(value.treedef, is_made), tuple(map(part, value.leaves)), value.given)
-        if isinstance(value, tuple) and is_made(type(value)):
-            return tuple(map(part, value))
+        if is_made(type(value)):
+            return tuple(map(part, REGISTRY.flatten_one_level(value)[0]))
         return map_parts(value, part)
 
     for node in graph.nodes:
@@ -58,4 +59,4 @@ def _structure(treedef: Any, is_made: Callable[[type], bool]) -> Any:
         return treedef
     gone = is_made(data[0]) or data[1] is not None and isinstance(data[1], type) and is_made(data[1])
     return type(treedef).from_node_data_and_children(
-        jax.tree_util.default_registry, (tuple, None) if gone else data, below)
+        REGISTRY, (tuple, None) if gone else data, below)

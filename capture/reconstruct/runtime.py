@@ -13,6 +13,7 @@ import functools
 import sys
 import threading
 import types
+import typing
 import warnings
 import weakref
 from dataclasses import dataclass
@@ -86,6 +87,15 @@ def new_class(metaclass: Any, name: str, bases: tuple[type, ...], names: tuple[s
     return run_eager(_quietly, (metaclass, name, bases, dict(zip(names, values))))
 
 
+def typed_tuple(metaclass: Any, name: str, bases: tuple[Any, ...], names: tuple[str, ...],
+                values: tuple[Any, ...]) -> Any:
+    """What a call of `typing.NamedTuple` makes."""
+    fields, module = values
+    made: Any = run_eager(typing.NamedTuple, (name, fields), {})
+    made.__module__ = module
+    return made
+
+
 def special_class(metaclass: Any, name: str, bases: tuple[Any, ...], names: tuple[str, ...],
                   values: tuple[Any, ...]) -> type:
     """What a class statement makes of bases that make something else of it: `class P(NamedTuple)`."""
@@ -142,6 +152,11 @@ def _no_hook(cls: type, **kwargs: Any) -> None:
 def done_to(cls: type, fn: Any, args: tuple[Any, ...], kwargs: tuple[tuple[str, Any], ...]) -> None:
     """What a decorator of the standard library does to a class: in Python, which no capture watches."""
     run_eager(fn, (cls, *args), dict(kwargs))
+
+
+def told_of(cls: type, fn: Any, args: tuple[Any, ...]) -> None:
+    """The same, where what else it is given is the program's."""
+    run_eager(fn, (cls, *args), {})
 
 
 def own_globals() -> dict[str, Any]:

@@ -52,6 +52,7 @@ from dynacomp.capture.values.value import Value, children, existing
 from dynacomp.capture.wrapping.builder import is_made_anew, is_plain_instance, own_source
 from dynacomp.capture.wrapping.builtin_subclasses import BASES, SCALARS, payload_base
 from dynacomp.capture.wrapping.class_attrs import MISSING, class_source, lookup
+from dynacomp.capture.wrapping.class_prototypes import is_made
 
 MAX_READ = 4096  # objects that are guarded for one call
 MAX_WHOLE = 256  # the same of those made anew
@@ -166,7 +167,7 @@ def guard_reads(cap: Capture, values: Iterable[Value]) -> None:
     cap.libraries.hosts.clear()
     if not cap.libraries.overheard:
         return
-    functions = list(cap.libraries.overheard)
+    functions = [fn for fn in cap.libraries.overheard if not is_made(cap, fn)]
     cap.libraries.overheard.clear()
     nested = nested_codes(functions)
     names = frozenset(n for fn in functions for n in names_in(fn.__code__))

@@ -62,7 +62,7 @@ from dynacomp.capture.values.kind import kind
 from dynacomp.capture.values.questions import is_library_object, is_object
 from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping.builtin_subclasses import is_bare_named_tuple
-from dynacomp.capture.wrapping.class_prototypes import refuse
+from dynacomp.capture.wrapping.class_prototypes import plain_number, refuse
 from dynacomp.capture.wrapping.constants import from_python
 from dynacomp.capture.wrapping.immutability import TREEDEF, says_literals
 from dynacomp.capture.wrapping.ndarrays import holds_numpy
@@ -121,6 +121,7 @@ class Call:
 def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value] | None = None,
                  name: str | None = None) -> Value:
     """The Value of `fn(*args, **kwargs)`, `fn` being pure; raises Raised as the call would."""
+    args = [plain_number(cap, arg) for arg in args]
     refuse(cap, (*args, *(kwargs or {}).values()), label(fn))
     if registers_once(fn) and all(map(is_const, args)) and not kwargs:
         return Const(fn(*(a.value for a in args)))  # type: ignore[attr-defined]

@@ -69,7 +69,7 @@ class Recipe:
 @dataclass(eq=False)
 class ClassRecipe:
     """A class: what a class statement makes it of, and what is done to it since: an attribute is stored (DELETED:
-    it goes), a function of the standard library called with it (and these arguments)."""
+    it goes), a function of the standard library or of JAX called with it (and these arguments)."""
 
     obj: type
     value: Const
@@ -80,6 +80,7 @@ class ClassRecipe:
     steps: list[tuple[Any, Any]] = field(default_factory=list)
     shows: bool = False  # a class of the program's can tell that it exists
     make: Any = None  # what is called with the name, the bases and the namespace; None: `type`
+    held: list[Any] = field(default_factory=list)  # what JAX takes its objects apart with, while capturing
 
     @property
     def cls(self) -> ClassRecipe:
@@ -248,6 +249,15 @@ def refuse(cap: Capture, values: Iterable[Value], what: str) -> None:
         raise Break("call", f"{what} of a class that the captured code makes")
 
 
+def plain_number(cap: Capture, value: Value) -> Value:
+    """What JAX takes a number for that is a member of an enumeration of the capture's own."""
+    if cap.known.made and is_const(value) and value.identify is None and is_made(cap, value.value):
+        for cls in (int, float):
+            if issubclass(type(value.value), cls):
+                return Const(cls.__pos__(value.value))
+    return value
+
+
 def leak(cap: Capture, roots: Iterable[Any]) -> ClassRecipe | None:
     """A class of the capture's own that can be reached from what is to be shipped."""
     todo, seen = list(roots) if cap.known.made else [], set()
@@ -262,6 +272,9 @@ def leak(cap: Capture, roots: Iterable[Any]) -> ClassRecipe | None:
             seen.add(id(at))
             todo.extend(_inside(at))
     return None
+
+
+ALL_CLASSES: Any = type(jax.tree_util.default_registry)  # which structures refer to, and knows whatever is registered
 
 
 def _inside(obj: Any) -> Iterable[Any]:
@@ -280,7 +293,7 @@ def _inside(obj: Any) -> Iterable[Any]:
         return obj.__func__, obj.__self__
     if isinstance(obj, (types.BuiltinMethodType, types.MethodWrapperType)):
         return (obj.__self__,)
-    if isinstance(obj, (type, types.ModuleType)):
+    if isinstance(obj, (type, types.ModuleType, ALL_CLASSES)):
         return ()
     if isinstance(obj, weakref.ref):
         return (obj(),)
@@ -296,6 +309,7 @@ def _contents(fn: types.FunctionType) -> Iterable[Any]:
 def let_go(cap: Capture) -> None:
     """Empties the specimens, which die when garbage is collected: not so what the program's namespaces had."""
     for recipe in of_class(ClassRecipe, cap.known.made.values()):
+        recipe.held.clear()
         for name in [n for n in vars(recipe.obj) if not n.startswith("__")]:
             with contextlib.suppress(AttributeError, TypeError):
                 type.__delattr__(recipe.obj, name)

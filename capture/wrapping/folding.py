@@ -9,6 +9,7 @@ context of the thread, and what warns.
 
 from __future__ import annotations
 
+import enum
 import operator
 import re
 import types
@@ -17,14 +18,15 @@ from typing import Any
 
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.numpy_errors import raising
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.values.constant import Const, is_const
+from dynacomp.capture.values.constant import Const, is_const, peek
 from dynacomp.capture.values.containers import TupleV
 from dynacomp.capture.values.iterators import SeqIterV
 from dynacomp.capture.values.value import Value, as_python
-from dynacomp.capture.wrapping.class_prototypes import refuse
+from dynacomp.capture.wrapping.class_prototypes import Recipe, add, is_made, made_class, refuse
 from dynacomp.capture.wrapping.constants import from_python
 from dynacomp.capture.wrapping.immutability import SHOWING, is_changeable
 
@@ -46,6 +48,17 @@ def _compares_exactly(number: Any) -> bool:
 # Operators of these do nothing but compute, and say nothing. (Bytes that meet strings may warn, `~True` does.)
 SILENT = {int, float, str, type(None)}
 OPERATORS = {id(fn) for fn in vars(operator).values() if type(fn) is types.BuiltinFunctionType}
+
+
+def _check_made(cap: Capture, fn: Any, values: tuple[Value, ...], found: Any) -> None:
+    """What is computed of a class of the capture's own must be the same for the class of each call."""
+    cls = made_class(cap, type(found))
+    if cls is not None and issubclass(type(found), enum.Enum) and not is_made(cap, found):  # several flags
+        add(cap, Recipe(found, Const(found), operator.call, (cls.value, Const(found._value_)), {}))
+    of_members = all(issubclass(type(peek(v)), enum.Enum) for v in values if is_const(v) and is_made(cap, peek(v)))
+    if not (found is None or isinstance(found, (str, bool, type)) or is_made(cap, found) or fn is len
+            or of_members and is_literal(found)):
+        refuse(cap, values, getattr(fn, "__name__", "what is computed"))
 
 
 def fold(cap: Capture, fn: Any, *values: Value) -> Value:
@@ -74,8 +87,8 @@ def fold(cap: Capture, fn: Any, *values: Value) -> Value:
         raise
     except ours(Exception) as error:
         raise Raised(Const(error)) from None
-    if cap.known.made and not isinstance(found, (str, bool, type)) and found is not None:
-        refuse(cap, values, name)
+    if cap.known.made:
+        _check_made(cap, fn, values, found)
     if hasattr(type(found), "__next__") or type(found) in (bytearray, memoryview):
         raise Break("iterator", f"a new {type(found).__name__}, which changes as it is used")
     if issubclass(type(found), type) and all(found is not a for a in args):

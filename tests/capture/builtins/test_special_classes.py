@@ -132,3 +132,11 @@ def test_transformations_and_what_leaves():
         compiled = dynacomp.jit(fn, backend="eager")
         for args in INPUTS[:4]:
             assert repr(compiled(*args)) == repr(fn(*args))
+
+
+def test_a_call_of_typing_namedtuple():
+    def program(x, n):
+        Pair = NamedTuple("Pair", [("a", Any), ("b", int)])  # noqa: UP014
+        return Pair(x * n, n)._replace(b=2).a, Pair._fields, Pair.__module__, Pair.__annotations__["b"] is int
+
+    check_one_graph(program, *INPUTS, captures=2)
