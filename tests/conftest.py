@@ -42,6 +42,7 @@ from jax._src.lib.mlir import ir  # noqa: E402
 from jax._src.lru_cache import LRUCache  # noqa: E402
 
 import dynacomp  # noqa: E402
+from dynacomp import counters  # noqa: E402
 from dynacomp.capture import _native, frame  # noqa: E402
 
 _native.settle(1, True)  # guards that have settled are asked one by one as well
@@ -210,7 +211,8 @@ def pytest_addoption(parser):
 
 @pytest.fixture(autouse=True)
 def strict(monkeypatch):
-    """A defect of ours is an error in every test: no other test decides whether it is worked around."""
+    """A defect of ours is an error in every test: no other test decides whether it is worked around, or is counted."""
+    counters.reset()
     monkeypatch.setattr(frame, "strict_errors", True)
 
 

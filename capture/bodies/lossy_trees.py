@@ -3,7 +3,9 @@
     x = e3nn.from_chunks("0e + 0o", [jnp.ones((1, 1)), None], ())  # notes that the second part is zero
     jax.tree.map(lambda leaf: leaf, x)                             # does not know that any more
 
-Where eager JAX hands over the object itself, one that is put together again would be another.
+Where eager JAX hands over the object itself, one that is put together again would be another. A function that JAX
+makes (`jax.linearize(f, x)[1].out_nzs`) stands in the Graph itself: what shows at capture what it is like only has to
+note the same.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import Any
 
 import jax
 
-from dynacomp.capture.base.classes import entries, fields, module_name, mro
+from dynacomp.capture.base.classes import entries, fields, module_name, mro, own_dict
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.remembered import remembered
@@ -51,9 +53,24 @@ def has_lost(made: Any, again: Any) -> bool:
     """Whether some object in a tree has lost something in the tree that was put together again of its parts."""
     if again is None or type(made) is not type(again):
         return False
-    if _is_of_library(type(made)) and _differ(type(made), fields(made), fields(again)):
+    if _is_of_library(type(made)) and not is_function_like(made) and _differ(type(made), fields(made), fields(again)):
         return True
     return any(has_lost(a, b) for a, b in zip(_parts(made), _parts(again)))
+
+
+def is_function_like(made: Any) -> bool:
+    """Whether something is a function that JAX has made, a pytree of what it closes over."""
+    return isinstance(made, jax.tree_util.Partial) or type(made).__name__ == "VJP"
+
+
+def note_again(made: Any, again: Any) -> None:
+    """Functions in a tree that was put together again note beside their leaves what those did of which it was made."""
+    if type(made) is not type(again):
+        return
+    if is_function_like(made):
+        own_dict(again).update(own_dict(made))
+    for one, other in zip(_parts(made), _parts(again)):
+        note_again(one, other)
 
 
 def _parts(tree: Any) -> list[Any]:

@@ -12,9 +12,9 @@ from typing import Any
 
 import jax
 
+from dynacomp.capture.bodies.lossy_trees import is_function_like
 from dynacomp.capture.graph.graph import Closure, Graph, Node, Tree, is_closure, is_node, map_nodes, map_parts
 from dynacomp.capture.symbolic.libraries import module_of
-from dynacomp.capture.tracing.trace_call import is_function_like
 
 REGISTRY = jax.tree_util.default_registry
 BLIND = ("jax", "operator", "_operator", "dynacomp")  # whose functions take trees apart, and look at nothing else

@@ -27,7 +27,7 @@ from dynacomp.capture.base.errors import Break, Raised, Restart, had_no_room
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.of_class import of_class
-from dynacomp.capture.bodies.lossy_trees import has_lost, put_together
+from dynacomp.capture.bodies.lossy_trees import has_lost, note_again, put_together
 from dynacomp.capture.bodies.placement import is_staged, puts_elsewhere
 from dynacomp.capture.bodies.subgraphs import passed_object, seen_inside
 from dynacomp.capture.graph.avals import ARRAY_TYPE, is_aval, of_struct
@@ -226,7 +226,7 @@ class Trace:
     origins: list[Any] = field(default_factory=list)  # the Nodes that leaves are as they came in; None for others
     counted: list[Any] = field(default_factory=list)  # which numbers of Python's leaves are; None for others
     handed: Any = None
-    loses: bool = False  # what it has made is more than its tree says
+    again: Any = None  # what it has made, put together again, where that may lose something
     passes: bool = False  # whether an object stands among the arguments that a transformation has passed
 
 
@@ -242,7 +242,7 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: 
     cap.libraries.placed = cap.libraries.placed or elsewhere
     calls, donates = calls_back(seen.jaxpr.jaxpr), refuse_inside(cap, seen.jaxpr.jaxpr)
     _refuse_trace(fn, (args, kwargs), seen, calls)
-    if seen.loses:
+    if has_lost(seen.made, seen.again):
         _enter_maker(cap, fn, (args, kwargs))
     avals, deep = iter(seen.jaxpr.out_avals), iter(depends(seen.jaxpr.jaxpr))
     reached = [_is_array(x) and next(deep) for x in seen.leaves]
@@ -262,6 +262,8 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: 
             raise
         return Outcome(seen.made, seen.tree, leaves, origins, calls=calls, whole=False)
     _order_keys(seen.made, result)
+    if seen.again is not None:
+        note_again(seen.made, result)
     back = handed_back(seen.made, result, seen.handed)
     alone = not (seen.jaxpr.effects or tells or endless or elsewhere or back or seen.passes or donates)
     return Outcome(result, seen.tree, leaves, origins, tells, calls, same=back, alone=alone)
@@ -295,7 +297,7 @@ def _on_nodes(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> Tra
         seen.made = on_objects(cap, fn, (args, kwargs), given)
         seen.handed = handed(cap, cap.libraries.arguments[-1], given)
         seen.leaves, seen.tree = jax.tree.flatten(seen.made)
-        seen.loses = has_lost(seen.made, put_together(seen.tree, seen.leaves))
+        seen.again = put_together(seen.tree, seen.leaves)
         _refuse_results(fn, seen.made, seen.leaves)
         seen.origins = [cap.libraries.stands.get(id(x), (x, None))[1] for x in seen.leaves]
         seen.counted = [cap.libraries.counted.get(id(x), (x, None))[1] for x in seen.leaves]

@@ -63,11 +63,21 @@ class Failed(Exception):
     """Tracing a library call raised `args[0]`, which the program may see."""
 
 
+def calls_out(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorates what calls the function that is traced: what is raised there, C code has raised that was called."""
+    CALLS_OUT.add(function.__code__)
+    return function
+
+
+CALLS_OUT: set[types.CodeType] = set()
+
+
 def is_defect(error: BaseException) -> bool:
     """Whether tracing failed by a mistake of ours, which no constant size would mend: one of the exceptions that
     mistakes are, raised in `capture`."""
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    return isinstance(error, MISTAKES) and bool(frames) and CAPTURE in Path(frames[-1].f_code.co_filename).parents
+    codes = [frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)]
+    own = bool(codes) and codes[-1] not in CALLS_OUT and CAPTURE in Path(codes[-1].co_filename).parents
+    return own and isinstance(error, MISTAKES)
 
 
 def saw_values(error: BaseException | None) -> bool:

@@ -25,6 +25,7 @@ from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bodies.body_variants import Dispatch, differ_by_bodies
 from dynacomp.capture.bodies.hidden_tracers import continues_trace, draws, hides_tracers
+from dynacomp.capture.bodies.lossy_trees import is_function_like
 from dynacomp.capture.bodies.subgraphs import Standin, localise, never_called, place_of
 from dynacomp.capture.bodies.treedef_contents import in_structure
 from dynacomp.capture.bodies.trees import unflattened
@@ -218,10 +219,6 @@ def _is_description(x: Any) -> bool:
 
 def _is_container(result: Any) -> bool:
     return type(result) in (tuple, list, dict) or is_bare_named_tuple(type(result))
-
-
-def is_function_like(result: Any) -> bool:
-    return isinstance(result, jax.tree_util.Partial) or type(result).__name__ == "VJP"
 
 
 def _is_size(cap: Capture, x: Any) -> bool:

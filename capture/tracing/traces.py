@@ -31,6 +31,7 @@ from dynacomp.capture.symbolic.machine import Capture, StopAtBreak
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.tracing.failures import (
     Failed,
+    calls_out,
     can_be_called,
     eager_error,
     enter_others,
@@ -97,6 +98,7 @@ def on_tracers(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], env: 
     return on_objects(cap, fn, (args, kwargs), rebuild((args, kwargs), env))
 
 
+@calls_out
 def on_objects(cap: Capture, fn: Any, lowered: tuple, given: tuple) -> Any:
     before = cap.libraries.lent
     cap.libraries.lent = before | {id(x): x for x in (*given[0], *given[1].values()) if _can_change(x)}

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import dynacomp
+from tests.capture.program_kit import check_one_graph
 
 SOURCE = '''
 import functools
@@ -41,6 +42,11 @@ def plain(array):
 def scaled(marked, by):
     assert marked.size >= 0
     return marked if marked.zero else Marked(marked.array * by, marked.kinds, marked.zero)
+
+def linear(x):
+    made = jax.tree_util.Partial(jnp.multiply, x * 2)
+    made.noted = (True, x.ndim)
+    return x.sum(), made
 
 def total(marked):
     first, *kinds = marked.parts()
@@ -97,3 +103,26 @@ def test_generators_and_tuples_of_libraries():
     check(lambda x: LIB.total(LIB.plain(x)), ones)
     check(lambda x: tuple(LIB.plain(x).parts()), ones)
     check(lambda x: tuple(k * 2 for k in LIB.plain(x).kinds) + (x + 1,), ones)
+
+
+def functions(x):
+    y, f = LIB.linear(x)
+    return y, f(x), f.noted, getattr(f, "other", None), hasattr(f, "func")
+
+
+def kept(x, f):
+    return f(x) + 1, f.noted, getattr(f, "other", None)
+
+
+def test_functions_note_beside_their_trees():
+    """`jax.linearize` does, of late: the graph broke there."""
+    check_one_graph(functions, *((ones(k),) for k in range(3)), captures=2)
+    check_one_graph(kept, *((ones(k), LIB.linear(ones(k))[1]) for k in range(3)), captures=2)
+
+
+def test_a_linearized_function_says_what_it_says():
+    def program(x, k):
+        y, push = jax.linearize(lambda w: (w ** 2 * k, 3.0), x)
+        return y, push(x), getattr(push, "out_nzs", None)
+
+    check_one_graph(program, *((ones(k), k + 0.5) for k in range(3)), captures=2)
