@@ -18,12 +18,13 @@ from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.kinds import existing_iterators
 from dynacomp.capture.numbers import size_values
+from dynacomp.capture.numbers.dynamic_scalars import TEXTS
 from dynacomp.capture.numbers.given_arrays import is_data
 from dynacomp.capture.rows import alike_items
 from dynacomp.capture.symbolic.generators import resume
 from dynacomp.capture.symbolic.machine import STEPS_AN_ITEM, Capture
 from dynacomp.capture.symbolic.side_effects import mutating
-from dynacomp.capture.values.computed import ArrayV, LibraryV, NdArrayV
+from dynacomp.capture.values.computed import ArrayV, LibraryV, NdArrayV, NeedsConcrete, ScalarV
 from dynacomp.capture.values.constant import Const, is_const, stands_for
 from dynacomp.capture.values.containers import DictV, ListV, RangeV, RowsV, SequenceV, SetV, TupleV, ViewV
 from dynacomp.capture.values.iterators import CountIterV, GeneratorV, GivenIterV, SeqIterV, StreamV
@@ -100,6 +101,13 @@ def _generator_iter(cap: Capture, value: GeneratorV) -> Value:
     if not hasattr(type_of(value), "__iter__"):  # a coroutine
         raise Raised(Const(TypeError(f"{name_in_errors(type_of(value))!r} object is not iterable")))
     return value
+
+
+def _scalar_iter(cap: Capture, value: ScalarV) -> Value:
+    """Of a text that changes: what is made of its characters hangs on all of them."""
+    if isinstance(value.hint, TEXTS):
+        raise NeedsConcrete(value)
+    raise Raised(Const(TypeError(f"{name_in_errors(type_of(value))!r} object is not iterable")))
 
 
 def _opaque_iter(cap: Capture, value: OpaqueV) -> Value:
@@ -450,3 +458,4 @@ define(NdArrayV, Kind(iter=_numpy_iter))
 define(Const, Kind(iter=_const_iter))
 define(LibraryV, Kind(iter=_library_iter))
 define(OpaqueV, Kind(iter=_opaque_iter))
+define(ScalarV, Kind(iter=_scalar_iter))

@@ -5,6 +5,7 @@ import sys
 
 import jax
 import jax.numpy as jnp
+import pytest
 
 import dynacomp
 from tests.capture.flow_kit import breaks_of
@@ -90,3 +91,23 @@ def test_iterators_that_the_program_has_keep_their_class_over_a_break():
 
     for x in (jnp.ones(2), jnp.arange(3.0)):
         assert repr(dynacomp.jit(taken, backend="eager")(x)) == repr(taken(x))
+
+
+SPELLED = {
+    "axes": lambda x, s: jnp.transpose(x, ["NCHW".index(c) for c in s]),
+    "enumerated": lambda x, s: jnp.moveaxis(x, {c: i for i, c in enumerate(s)}["H"], 0),
+    "unpacked": lambda x, s: (lambda a, *others: (x + s.count(a), others))(*s),
+    "backwards": lambda x, s: ([x * i for i, c in enumerate(reversed(s)) if c != "C"], sorted(s), tuple(s.encode())),
+}
+
+
+@pytest.mark.parametrize("name", SPELLED)
+def test_a_text_that_changes_is_iterated_over_in_an_entry_for_each(name):
+    """From the third on it was a break, and the loops over it ran in Python."""
+    fn, x = SPELLED[name], jnp.arange(16.0).reshape(2, 2, 2, 2)
+    dynacomp.reset()
+    made = dynacomp.jit(fn, backend="eager")
+    for s in ("NCHW", "CHWN", "WNHC", "HWCN") * 3:
+        assert repr(made(x, s)) == repr(fn(x, s))
+    told = dynacomp.stats()
+    assert told["frames_captured"] <= 4 and not told["breaks"] and not told["frames_eager"]
