@@ -37,6 +37,7 @@ from dynacomp.capture.values.questions import (
     is_library_object,
     is_object,
     is_sequence,
+    is_set,
     is_slice,
     own_class,
     type_name,
@@ -541,6 +542,8 @@ def count_of(cap: Capture, v: Any) -> Value:
     front = getattr(v, "front", None)
     if front is not None:
         return front.count(v)  # type: ignore[no-any-return]
+    if is_set(v) and v.parts is not None:
+        return v.parts.count()  # type: ignore[no-any-return]
     found = partial_tables.count(cap, v)
     if found is None:
         row = kind(v).members

@@ -9,6 +9,7 @@
     keys                Keys: what Values are as dict keys and set elements, and where dicts get their entries from
     membership          `x in container` of numbers and texts that change, or of a set that has others in each call
     changing_keys       Keys that change from call to call, in dicts
+    changing_members    Elements that change from call to call, in sets
     containers          Containers in general: item assignment and deletion, `in`, and calls of their methods by
                         name
     sequences           Lists and tuples: subscripts, operators and methods on their Values

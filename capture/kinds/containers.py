@@ -23,7 +23,7 @@ from dynacomp.capture.arithmetic.operators import (
 )
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.rows import fits
-from dynacomp.capture.kinds import deques, dicts_and_sets, membership, sequences
+from dynacomp.capture.kinds import changing_members, deques, dicts_and_sets, membership, sequences
 from dynacomp.capture.kinds.changing_keys import placed
 from dynacomp.capture.kinds.iteration import iterate, iterator
 from dynacomp.capture.kinds.keys import missing_key, raised, sought
@@ -164,7 +164,7 @@ def _among_elements(cap: Capture, container: Value, item: Value) -> bool:
 
 
 def _set_contains(cap: Capture, table: SetV, item: Value) -> bool:
-    hosted = membership.asked(cap, table, item)
+    hosted = changing_members.asked(cap, table, item) or membership.asked(cap, table, item)
     return truth(cap, hosted) if hosted is not None else sought(cap, item, table.members) in table.members
 
 

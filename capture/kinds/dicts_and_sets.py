@@ -13,7 +13,8 @@ from typing import Any
 
 from dynacomp.capture._native import iterated
 from dynacomp.capture.arithmetic.operators import equal, truth
-from dynacomp.capture.kinds import given_items
+from dynacomp.capture.base.errors import Break
+from dynacomp.capture.kinds import changing_members, given_items
 from dynacomp.capture.kinds.changing_keys import copied, merged, placed, put
 from dynacomp.capture.kinds.iteration import elements, iterate, key_value
 from dynacomp.capture.kinds.keys import each_pair, hashable, members_of, missing_key, raised
@@ -210,16 +211,6 @@ def _move_to_end(cap: Capture, v: DictV, key: Value, last: Value = Const(True)) 
     v.items = {**v.items, **moved} if as_python(last) else {**moved, **v.items}
 
 
-def _add(cap: Capture, v: SetV, x: Value) -> None:
-    mutating(cap, v)
-    v.members.add(hashable(cap, x))
-
-
-def _discard(cap: Capture, v: SetV, x: Value) -> None:
-    mutating(cap, v)
-    v.members.discard(hashable(cap, x))
-
-
 def _set_update(cap: Capture, v: SetV, *others: Value) -> None:
     mutating(cap, v)
     for other in others:
@@ -243,16 +234,10 @@ def _set_change(name: str) -> Any:
 def _set_pop(cap: Capture, v: SetV) -> Value:
     if not v.members:
         raise raised(KeyError, "pop from an empty set")
+    if v.real is not None:
+        raise Break("call", "pop() of a set older than the call: what was done to it decides which element goes")
     mutating(cap, v)
     return key_value(cap, v.items.pop())
-
-
-def _set_remove(cap: Capture, v: SetV, x: Value) -> None:
-    key = hashable(cap, x)
-    if key not in v.members:
-        raise missing_key(x)
-    mutating(cap, v)
-    v.members.remove(key)
 
 
 def _clear(cap: Capture, v: Any) -> None:
@@ -265,8 +250,8 @@ METHODS: dict[type, dict[str, Any]] = {
     DictV: {"get": _get, "setdefault": _setdefault, "pop": _dict_pop, "popitem": _popitem, "update": _update,
             "clear": _clear, "copy": _dict_copy, "move_to_end": _move_to_end,
             **{k: (lambda kind: lambda cap, v: ViewV(v, kind))(k) for k in ("keys", "values", "items")}},
-    SetV: {"add": _add, "discard": _discard, "update": _set_update, "clear": _clear,
-           "pop": _set_pop, "remove": _set_remove,
+    SetV: {**{m.__name__: m for m in (changing_members.add, changing_members.discard, changing_members.remove,
+                                      changing_members.clear)}, "update": _set_update, "pop": _set_pop,
            "copy": lambda cap, v: v if v.cls is frozenset else SetV(set(v.members), v.cls),
            **{n: _set_change(n) for n in ("intersection_update", "difference_update",
                                           "symmetric_difference_update")},

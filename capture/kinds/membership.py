@@ -18,9 +18,9 @@ from dynacomp.capture.numbers import dynamic_scalars
 from dynacomp.capture.numbers.host_functions import as_scalar
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.values.computed import ScalarV
-from dynacomp.capture.values.constant import Const, is_exactly, is_known_literal
-from dynacomp.capture.values.questions import is_scalar, is_sequence, is_set
-from dynacomp.capture.values.value import Value
+from dynacomp.capture.values.constant import Const, is_const, is_exactly, is_known_literal
+from dynacomp.capture.values.questions import is_plain_tuple, is_scalar, is_sequence, is_set, is_value
+from dynacomp.capture.values.value import Value, as_python
 from dynacomp.capture.wrapping.changing_contents import in_parts
 
 CONSTANTS = (tuple, frozenset, range)
@@ -31,12 +31,12 @@ def asked(cap: Capture, container: Value, item: Value) -> Value | None:
     """The answer, another in each call; None where it is a constant or the machine has to look at each element."""
     key = changing_key(cap, item) or _changing_float(cap, item)
     in_part = is_set(container) and container.unread is not None and in_parts(cap, container.source)
-    if key is None and not (in_part and _is_key(item)):
+    if key is None and not (in_part and is_key(item)):
         return None
     among = _elements(cap, container)
     if among is None:
         return None
-    return dynamic_scalars.host("contains", operator.contains, among, item if key is None else key)
+    return dynamic_scalars.host("contains", operator.contains, among, Const(as_python(item)) if key is None else key)
 
 
 def _elements(cap: Capture, container: Value) -> Value | None:
@@ -58,8 +58,10 @@ def _changing_float(cap: Capture, item: Value) -> ScalarV | None:
     return found if is_scalar(found) and type(found.hint) is float else None
 
 
-def _is_key(item: Value) -> bool:
-    """A literal that equals itself: no NaN, and nothing that holds one."""
+def is_key(item: Value) -> bool:
+    """A literal that equals itself, or a tuple of such: no NaN, and nothing that holds one."""
+    if is_plain_tuple(item) and not is_const(item):
+        return all(is_value(x) and is_key(x) for x in item.items)
     return is_known_literal(item) and all(type(x) in (*KEYS, type(None)) for x in leaves(item.value))
 
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 from dynacomp.capture.arithmetic import later
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.bytecode.code import Instruction
-from dynacomp.capture.kinds import changing_keys, keys, sequences
+from dynacomp.capture.kinds import changing_keys, changing_members, keys, sequences
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.numbers import host_functions
 from dynacomp.capture.rows import alike_items
@@ -17,7 +17,7 @@ from dynacomp.capture.symbolic.machine import Capture, Frame, opcode, unsupporte
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.values.callables import FunctionV
 from dynacomp.capture.values.constant import Const, is_const
-from dynacomp.capture.values.containers import DictV, ListV, SetV, SliceV, TupleV
+from dynacomp.capture.values.containers import DictV, ListV, SliceV, TupleV
 from dynacomp.capture.values.frames import NULL
 from dynacomp.capture.values.questions import is_dict, is_opaque, own_class
 from dynacomp.capture.values.value import Value, as_python, is_changing, type_of
@@ -38,7 +38,7 @@ def _build_list(cap: Capture, f: Frame, i: Instruction) -> None:
 
 @opcode("BUILD_SET")
 def _build_set(cap: Capture, f: Frame, i: Instruction) -> None:
-    f.push(SetV({keys.hashable(cap, x) for x in f.popn(i.arg)}, is_own=keys.own_order(cap)))
+    f.push(changing_members.made_of(cap, f.popn(i.arg), is_own=keys.own_order(cap)))
 
 
 @opcode("BUILD_MAP")
@@ -80,7 +80,7 @@ def _list_append(cap: Capture, f: Frame, i: Instruction) -> None:
 def _set_add(cap: Capture, f: Frame, i: Instruction) -> None:
     item = f.pop()
     target = _target(cap, f, i)
-    target.members.add(keys.hashable(cap, item))
+    changing_members.add(cap, target, item)
 
 
 @opcode("MAP_ADD")

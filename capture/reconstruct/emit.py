@@ -407,7 +407,23 @@ def load_keys(e: Emitter, keys: Any) -> None:
     e.op("BUILD_TUPLE", len(keys))
 
 
+def load_changes(e: Emitter, log: tuple[tuple[Any, bool], ...]) -> None:
+    """What was added to a set or taken out: keys, whether each was added."""
+    load_keys(e, [key for key, _ in log])
+    e.const(tuple(added for _, added in log))
+    e.op("BUILD_TUPLE", 2)
+
+
+def _changed_set(e: Emitter, v: SetV) -> None:
+    e.call(set, *([lambda: load_elements(e, v._members)] if v._members else []))
+    e.remember(v)
+    e.later(lambda: e.call(runtime.change_set, lambda: e.load(v), lambda: load_changes(e, v.parts.log)))
+
+
 def _set(e: Emitter, v: SetV) -> None:
+    if v.parts is not None:
+        _changed_set(e, v)
+        return
     if v.cls is not set or not v.items:
         e.call(v.cls, *([lambda: load_elements(e, v.items)] if v.items else []))
         e.remember(v)

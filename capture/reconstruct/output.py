@@ -39,6 +39,7 @@ from dynacomp.capture.reconstruct.emit import (
     INPUTS,
     OUTPUTS,
     Emitter,
+    load_changes,
     load_elements,
     load_keys,
     load_parts,
@@ -501,6 +502,11 @@ def _update_dict(w: Writer, v: DictV, gone: list[Any], stored: list[tuple[Any, A
 
 
 def _prepare_set(w: Writer, v: SetV) -> None:
+    log = v.log if v.parts is None else v.parts.log
+    if log is not None:
+        load_changes(w.e, log)
+        _change(w, runtime.change_set, v, v.parts is not None and v.parts.emptied)
+        return
     load_elements(w.e, v.items)
     _change(w, runtime.replace_set, v)
 

@@ -408,6 +408,14 @@ def _same_keys(old: list[Any], new: list[Any]) -> bool:
         and a == b for a, b in zip(old, new))
 
 
+def change_set(obj: Any, change: tuple[tuple, tuple[bool, ...]], emptied: bool = False) -> None:
+    """Adds keys to a set or takes them out, one by one: keys, whether each is added; `emptied`: all go first."""
+    if emptied:
+        set.clear(obj)
+    for key, added in zip(*change):
+        (set.add if added else set.discard)(obj, key)
+
+
 def replace_set(obj: Any, items: Any) -> None:
     set.clear(obj)
     set.update(obj, items)

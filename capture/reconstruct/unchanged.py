@@ -50,6 +50,8 @@ def _object(cap: Capture, v: ObjectV) -> bool:
 
 
 def _set(cap: Capture, v: SetV) -> bool:
+    if v.parts is not None:
+        return not v.parts.log and not v.parts.emptied
     return set(map(_told_apart, v.members)) == set(map(_told_apart, v.real))
 
 

@@ -70,7 +70,8 @@ def _changing(v: Any) -> None:
 
 def _changing_set(v: SetV) -> None:
     v.dirty = True
-    if v.members is v.real:
+    v.log = None  # who adds to it or takes out notes that after this
+    if v.parts is None and v.members is v.real:
         v.items = set(v.members)
 
 

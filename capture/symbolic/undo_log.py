@@ -196,7 +196,7 @@ def _put_dict(v: DictV, held: list[Any]) -> None:
 
 
 def _set(v: SetV) -> tuple[Any, list[Any]]:
-    return (v.cls, tuple(v.members)), []
+    return (v.cls, tuple(v.members) if v.parts is None else (tuple(v._members), *v.parts.log)), []
 
 
 def _object(v: ObjectV) -> tuple[Any, list[Any]]:

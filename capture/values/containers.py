@@ -118,14 +118,21 @@ class SetV(MutableV):
     real: Any = None
     is_own: Callable[[], bool] | None = None  # whether a library that promises steadiness has made it, and runs now
     unread: Callable[[], None] | None = None  # guards what an existing set holds
+    parts: Any = None  # what is known of one of which not all is, and its changes: `Members` of `partial_sets`
+    log: Any = ()  # what was added to an existing set and taken out, in that order; None where more was done to it
     _members: Any = field(init=False, repr=False)
 
     @property
     def members(self) -> Any:
         """The elements, guarded."""
         if self.unread is not None:
-            read, self.unread = self.unread, None
-            read()
+            self.unread()
+            self.unread = None
+        if self.parts is not None:
+            parts, self.parts = self.parts, None
+            self._members, self.log = parts.applied(self._members), parts.constants()
+            if self.dirty and self._members is self.real:
+                self._members = set(self.real)
         return self._members
 
 
@@ -188,7 +195,7 @@ def _dict_as_python(v: DictV) -> Any:
 
 
 def _set_as_python(v: SetV) -> Any:
-    if any(of_class(Value, v.items)):
+    if v.parts is not None or any(of_class(Value, v.items)):
         raise NotConstant(v)
     return v.items if isinstance(v.items, v.cls) else v.cls(v.items)  # a copy may have another order
 

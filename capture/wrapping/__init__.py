@@ -17,6 +17,7 @@
     changing_contents   Containers whose content changes from call to call: the graph breaks where they are read
     keyed_tables        Dicts with keys that change from call to call: their entries, as Values have them
     partial_tables      Dicts that the code was given, of which only what is asked for is guarded
+    partial_sets        Sets of which not all is known: what was added to them and taken out
     given_lists         Lists that a call is given, of another length in each call: what their items have in common
     spelled_sizes       NumPy's whole numbers as sizes, where a call has to know them: `jnp.zeros(np.prod(x.shape))`
 """

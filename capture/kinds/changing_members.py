@@ -1,0 +1,112 @@
+"""Elements that change from call to call, in sets: one gets `Members` beside its elements once such a key is added or
+taken out, or anything is of a set that has other elements in each call (see `wrapping.partial_sets`).
+
+    if n not in seen: seen.add(n)       # visited sets, names that were used
+    if len({a.ndim, b.ndim, n}) == 1: ...
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from dynacomp.capture.arithmetic.operators import truth
+from dynacomp.capture.base.literals import is_literal
+from dynacomp.capture.kinds.given_items import changing_key
+from dynacomp.capture.kinds.keys import hashable, key_of, missing_key
+from dynacomp.capture.kinds.membership import MOST, is_key
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.side_effects import mutating, removing
+from dynacomp.capture.values.computed import ScalarV
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.containers import SetV
+from dynacomp.capture.values.questions import is_value
+from dynacomp.capture.values.value import Value
+from dynacomp.capture.wrapping.changing_contents import in_parts
+from dynacomp.capture.wrapping.partial_sets import Members
+
+
+def asked(cap: Capture, v: SetV, item: Value) -> Value | None:
+    """Whether `item` is in a set of which not all is looked at; None of others."""
+    if v.parts is None or not (is_key(item) or changing_key(cap, item)):
+        return None
+    return v.parts.has(key_of(cap, item))  # type: ignore[no-any-return]
+
+
+def _is_noted(cap: Capture, v: SetV, item: Value, added: bool) -> bool:
+    """Notes a change of such a set; False of others: all elements and this one are constants then."""
+    if not _open(cap, v, item):
+        return False
+    mutating(cap, v)
+    v.parts = v.parts.then(key_of(cap, item), added)
+    return True
+
+
+def _open(cap: Capture, v: SetV, item: Value) -> bool:
+    """Whether nobody needs to look at all of the set because of this element."""
+    changes = changing_key(cap, item) is not None
+    if changes or is_key(item):
+        v.parts = v.parts or _opened(cap, v, changes)
+    return (changes or is_key(item)) and v.parts is not None and len(v.parts.log) < MOST
+
+
+def _opened(cap: Capture, v: SetV, changes: bool) -> Members | None:
+    if v.cls is not set or v.holder is not None or v.real is not None and v.dirty:
+        return None
+    if v.unread is None and not (changes and len(v.members) <= MOST and all(map(is_literal, v.members))):
+        return None
+    if v.real is None:
+        return Members(Const(tuple(v.members)))
+    return Members(ScalarV(v.real, source=v.source)) if changes or in_parts(cap, v.source) else None
+
+
+@contextlib.contextmanager
+def _logged(cap: Capture, v: SetV, key: Any, added: bool) -> Iterator[None]:
+    """A change that the log of the set has, as long as it has all of them."""
+    log = v.log if v.members is not None else None  # with what was noted before
+    mutating(cap, v)
+    yield
+    v.log = None if log is None or is_value(key) else (*log, (key, added))
+
+
+def add(cap: Capture, v: SetV, item: Value) -> None:
+    if not _is_noted(cap, v, item, True):
+        key = hashable(cap, item)
+        with _logged(cap, v, key, True):
+            v.members.add(key)
+
+
+def discard(cap: Capture, v: SetV, item: Value) -> None:
+    if not _is_noted(cap, v, item, False):
+        key = hashable(cap, item)
+        with _logged(cap, v, key, False):
+            v.members.discard(key)
+
+
+def remove(cap: Capture, v: SetV, item: Value) -> None:
+    there = v.parts.has(key_of(cap, item)) if _open(cap, v, item) else None
+    key = hashable(cap, item) if there is None else None
+    if not (key in v.members if there is None else truth(cap, there)):
+        raise missing_key(item)
+    if there is None or not _is_noted(cap, v, item, False):
+        key = hashable(cap, item) if there is not None else key
+        with _logged(cap, v, key, False):
+            v.members.remove(key)
+
+
+def clear(cap: Capture, v: SetV) -> None:
+    if v.unread is not None:
+        v.parts = v.parts or Members(ScalarV(v.real, source=v.source))  # so that the change looks at none of it
+    removing(cap, v)
+    emptied = v.real is not None and v.holder is None
+    v.unread, v.parts = None, Members(Const(()), emptied=True) if emptied else None
+    v.items = set()
+
+
+def made_of(cap: Capture, items: Iterable[Value], **how: Any) -> SetV:
+    """A new set of these, put in one by one."""
+    made = SetV(set(), **how)
+    for item in items:
+        add(cap, made, item)
+    return made

@@ -1,0 +1,177 @@
+"""Sets that the call adds to and takes out of, with other elements in each call: three captures, no break, and the
+elements in Python's own order."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import dynacomp
+from tests.changing.kit import outcome, unlike
+
+KEYS = (3, 9, 27, 1, 8, 33, 40, 16, 17, 64, 2, 2, 5, 5, 100, 101, 3, 8, 9, 1)
+
+
+def array(n):
+    return jnp.arange(float(n + 2))
+
+
+def added(seen, x, n):
+    seen.add(n)
+    return x * 2
+
+
+def visited(seen, x, n):
+    if n in seen:
+        return x * 2
+    seen.add(n)
+    return x + 1
+
+
+def toggled(seen, x, n):
+    if n in seen:
+        seen.remove(n)
+        return x * 2
+    seen.add(n)
+    return x + len(seen)
+
+
+def moved(seen, x, n):
+    seen.discard(n - 3)
+    seen.add(n)
+    return x + len(seen)
+
+
+def asked(seen, x, n):
+    seen.add(n)
+    seen.add(5)
+    return x * len(seen), 5 in seen, n in seen, bool(seen)
+
+
+def texts(seen, x, n):
+    seen.add(f"layer{n}")
+    return x, len(seen)
+
+
+def pairs(seen, x, n):
+    seen.add((n, x.shape[0]))
+    return x, (3, 4) in seen, len(seen)
+
+
+def cleared(seen, x, n):
+    seen.clear()
+    seen.add(n)
+    return x * len(seen)
+
+
+def below_grad(seen, x, n):
+    slope = jax.grad(lambda t: (t * t).sum() if n in seen else t.sum())(x)
+    seen.add(n)
+    return slope
+
+
+def looped(seen, x, n):
+    for i in range(3):
+        seen.add(n + i)
+    return x * len(seen)
+
+
+def caught(seen, x, n):
+    try:
+        seen.remove(n)
+    except KeyError as error:
+        return x, error.args
+    finally:
+        seen.add(n)
+    return x * 2
+
+
+def made(seen, x, n):
+    own = {n, 3}
+    own.add(n + 1)
+    own.discard(9)
+    return x * len(own), own, x + (4 in own)
+
+
+def counted(seen, x, n):
+    return x * len({n % 3, n % 2, 1})
+
+
+@pytest.mark.parametrize("program", [added, visited, toggled, moved, asked, texts, pairs, cleared, below_grad, looped,
+                                     caught, made, counted], ids=lambda f: f.__name__)
+def test_three_captures(program):
+    dynacomp.reset()
+    plain, ours = set(), set()
+    compiled = dynacomp.jit(functools.partial(program, ours), backend="eager", options={"capture_idle": True})
+    for i, n in enumerate(KEYS):
+        args = array(i % 7), n
+        assert not unlike(outcome(functools.partial(program, plain), args), outcome(compiled, args))
+        assert list(plain) == list(ours)
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] <= 3 + 2 * (program is asked) and not stats["breaks"], stats
+
+
+def test_a_set_that_is_read_whole_keeps_its_order_too():
+    """Its own table has grown with it: another one would have the same elements in another order."""
+    def program(seen, x, n):
+        seen.add(n)
+        return x * len(seen - {1, 2})
+
+    plain, ours = set(), set()
+    compiled = dynacomp.jit(functools.partial(program, ours), backend="eager", options={"capture_idle": True})
+    for n in KEYS:
+        assert not unlike(outcome(functools.partial(program, plain), (array(2), n)), outcome(compiled, (array(2), n)))
+        assert list(plain) == list(ours)
+
+
+def test_changes_before_a_break_are_made_before_it():
+    def program(seen, x, n):
+        seen.add(n)
+        y = x * 2
+        print(sorted(seen))
+        seen.discard(9)
+        return y + len(seen)
+
+    plain, ours = set(), set()
+    compiled = dynacomp.jit(functools.partial(program, ours), backend="eager")
+    for n in KEYS:
+        assert not unlike(outcome(functools.partial(program, plain), (array(2), n)), outcome(compiled, (array(2), n)))
+        assert list(plain) == list(ours)
+
+
+def test_which_element_is_popped_depends_on_how_the_set_has_grown():
+    def program(seen, x, n):
+        popped = seen.pop() if seen else 0
+        seen.add(n)
+        seen.add(popped + n)
+        return x * popped
+
+    plain, ours = set(), set()
+    compiled = dynacomp.jit(functools.partial(program, ours), backend="eager")
+    for n in KEYS:
+        assert not unlike(outcome(functools.partial(program, plain), (array(2), n)), outcome(compiled, (array(2), n)))
+        assert list(plain) == list(ours)
+
+
+def test_hashes_of_the_program_are_asked_once():
+    def program(x, n):
+        calls = []
+
+        class Key:
+            def __hash__(self):
+                calls.append("hash")
+                return 1
+
+            def __eq__(self, other):
+                calls.append("eq")
+                return True
+
+        held = {n}
+        held.add(Key())
+        held.discard(Key())
+        return x * 2, calls, len(held)
+
+    compiled = dynacomp.jit(program, backend="eager")
+    for n in (1, 2, 1, 5):
+        assert not unlike(outcome(program, (array(2), n)), outcome(compiled, (array(2), n)))
