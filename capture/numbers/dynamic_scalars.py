@@ -25,6 +25,7 @@ from dynacomp.capture.base.numpy_errors import ignoring
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.applied import Applied, Given, quiet_below
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.callables import BuiltinMethodV
 from dynacomp.capture.values.computed import NeedsConcrete, ScalarV
@@ -193,6 +194,16 @@ def pinned(cap: Capture, value: ScalarV) -> Const | None:
     cap.guards.add("eq", value.source, value.hint)
     cap.numbers.scalars[Pinned(value.source)] = value.hint
     return Const(value.hint)
+
+
+def pin(cap: Capture, stack: list[Any]) -> None:
+    """Such a number on top of the stack is the constant from where it is computed: `range((1, 2, 4)[i % 3])`."""
+    constant = pinned(cap, stack[-1]) if is_scalar(stack[-1]) and isinstance(stack[-1].source, S.Host) else None
+    if constant is not None:
+        stack[-1] = constant
+
+
+OPERATIONS.pin = pin
 
 
 def guarded(cap: Capture, value: ScalarV) -> bool:

@@ -319,6 +319,8 @@ def step(cap: Capture, frame: Frame) -> None:
         raise Break("opcode", f"{instr.name}: {UNSUPPORTED.get(instr.name, 'unknown')}")
     try:
         target = handler(cap, frame, instr)
+        if cap.lessons.pinned and frame.stack:
+            OPERATIONS.pin(cap, frame.stack)
     except (Break, NeedsConcrete):
         cap.progress.last_where = cap.progress.last_where or cap.where()
         raise

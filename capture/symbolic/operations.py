@@ -67,6 +67,7 @@ class Operations:
     changed: Callable[[Cap], None]
 
     # the whole capture
+    pin: Callable[[Cap, list[Any]], None]  # what an instruction has left on the stack, where numbers are pinned
     watch_loop: Callable[[Cap, Any, Any], None]  # each time that a loop comes round
     let_go: Callable[[Cap], None]
     hearing: Callable[[Cap, str], AbstractContextManager[None]]  # warnings that a library gives while a call is traced

@@ -334,7 +334,10 @@ def test_what_takes_a_complex_number_as_a_constant_ends_in_no_plain_python():
     lambda x, i: jnp.einsum(("i,j->ij", "i,i->i", "i,j->j")[i % 3], x, x),
     lambda x, i: jax.lax.scan(lambda c, t: (c + t.astype(("float32", "bfloat16")[i % 2]), c), 0.0, x),
     lambda x, i: jax.grad(lambda t: (jnp.round(t, (0, 1, 2)[i % 3]) * t ** (1, 2, 3)[i % 3]).sum())(x),
-], ids=["type", "axis", "repeats", "mode", "subscripts", "scan", "grad"])
+    lambda x, i: [x * k for k in range((1, 2, 4)[i % 3])],
+    lambda x, i: jnp.stack([x] * (1, 2, 4)[i % 3]),
+    lambda x, i: jax.grad(lambda t: sum((t ** k).sum() for k in range((1, 2, 4)[i % 3])))(x),
+], ids=["type", "axis", "repeats", "mode", "subscripts", "scan", "grad", "range", "list", "range in grad"])
 def test_a_computed_number_is_a_constant_what_it_is_computed_from_is_none(program):
     dynacomp.reset()
     compiled = dynacomp.jit(program, backend="eager")
