@@ -79,11 +79,12 @@ _STEADY = ("dynacomp", "numpy", "scipy", "ml_dtypes", "opt_einsum", "absl", "typ
 _TREES = ("jax._src.tree", "jax._src.tree_util", "equinox._tree", "equinox._filters", "equinox._update")
 LIBRARIES = (
     JAX, FLAX, CHEX,
-    Library(name="equinox", pure=True, named=True, enter=("equinox.debug._max_traces", "equinox.debug._dce")),
+    Library(name="equinox", pure=True, named=True, enter=(
+        "equinox.debug._max_traces", "equinox.debug._dce", "equinox.internal._closure_to_pytree")),
     Library(name="flax.nnx", named=True),
     Library(name="flax.linen", pure=True, hosts=True, tokens=frozenset({"_id"})),
     Library(name="flax.core", pure=True, hosts=True, effects={"flax.core.scope": ("Scope",)}),  # modules fill it
-    Library(name="haiku", pure=True, hosts=True),
+    Library(name="haiku", pure=True, hosts=True, enter=("haiku._src.filtering",)),
     *(Library(name=name, pure=True) for name in _PURE),
     *(Library(name=name, steady=True) for name in _STEADY),
     *(Library(name=name, alone=True) for name in ("keras", "numpyro")),

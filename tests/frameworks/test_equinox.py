@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from equinox.internal import closure_to_pytree
 
 import dynacomp
 from tests.frameworks.kit import X, Y, trains
@@ -221,3 +222,21 @@ def test_a_module_made_bare_is_as_its_new_leaves_it():
         for want, got in zip(program(x), compiled(x)):
             assert list(vars(got)) == list(vars(want)) and eqx.tree_equal(got, want)
     assert set(dynacomp.stats()["breaks"]) == {"user"} and not dynacomp.stats()["frames_eager"]
+
+
+def test_functions_that_equinox_takes_apart_are_the_programs():
+    """It was given a function that stood for the program's, and made another of what that closes over."""
+    def program(x, by):
+        def scaled(y):
+            return 2 * y
+
+        def shifted(y):
+            return scaled(y)
+
+        return eqx.filter_jit(lambda f, y: f(y))(closure_to_pytree(shifted), x) + by
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for n in range(10):
+        assert repr(compiled(X + n, jnp.float32(n))) == repr(program(X + n, jnp.float32(n)))
+    assert "internal" not in dynacomp.stats()["frames_eager"]

@@ -270,3 +270,30 @@ def test_modules_fill_the_scope_that_they_are_given():
     for i in range(3):
         assert repr(compiled(X * i, key)) == repr(program(X * i, key))
     assert set(dynacomp.stats()["breaks"]) == {"effect", "raises"}
+
+
+def filtered(hk, params, scale):
+    """A step for some of the parameters: what is left alone is what it was."""
+    trained, rest = hk.data_structures.partition(lambda module, name, value: module == "a", params)
+
+    def loss(trained):
+        merged = hk.data_structures.merge(trained, rest)
+        return sum((value ** 2).sum() for _, _, value in hk.data_structures.traverse(merged)) * scale
+
+    grads = jax.grad(loss)(trained)
+    stepped = hk.data_structures.map(lambda module, name, value: value - grads[module][name] * 0.1, trained)
+    return hk.data_structures.merge(stepped, hk.data_structures.filter(lambda m, n, v: n == "w", rest)), rest
+
+
+@pytest.mark.parametrize("made", [jnp.asarray, np.asarray])
+def test_what_haiku_filters_is_what_it_was(made):
+    """NumPy arrays became JAX's, and there were breaks."""
+    hk = pytest.importorskip("haiku")
+    params = {"a": {"w": made(np.ones((2, 3))), "b": made(np.zeros(3))}, "c": {"w": made(np.arange(4.0))}}
+    dynacomp.reset()
+    compiled = dynacomp.jit(lambda params, scale: filtered(hk, params, scale), backend="eager")
+    for i in range(10):
+        want, got = filtered(hk, params, jnp.float32(i)), compiled(params, jnp.float32(i))
+        assert repr(got) == repr(want)
+    told = dynacomp.stats()
+    assert told["frames_captured"] == 1 and not told["breaks"] and not told["frames_eager"]
