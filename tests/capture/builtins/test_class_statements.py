@@ -600,15 +600,6 @@ def asked_in_c(x):
         return x, str(error)
 
 
-def registers(x):
-    class Node:
-        def __init__(self, a):
-            self.a = a
-
-    jax.tree_util.register_pytree_node(Node, lambda n: ((n.a,), None), lambda _, c: Node(*c))
-    return jax.tree.map(lambda v: v + 1, Node(x)).a
-
-
 def own_dict(x):
     class Local:
         w = x
@@ -637,7 +628,7 @@ def test_a_cell_of_another_class_is_refused():
         assert same(compiled(X), another_cell(X))
 
 
-@pytest.mark.parametrize("fn", [asked_in_c, metaclass, registers, own_dict])
+@pytest.mark.parametrize("fn", [asked_in_c, metaclass, own_dict])
 def test_what_cannot_be_captured_is_pythons(fn):
     compiled = dynacomp.jit(fn, backend="eager")
     for _ in range(2):

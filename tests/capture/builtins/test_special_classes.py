@@ -1,5 +1,6 @@
 """Named tuples and typed dictionaries whose classes the captured code makes."""
 
+import gc
 import typing
 from collections import namedtuple
 from typing import Any, NamedTuple, TypedDict
@@ -101,6 +102,7 @@ def test_each_call_makes_a_class_of_its_own():
         assert type(p) is pair and pair.__module__ == __name__ and pair._make((1, 2))._asdict() == {"a": 1, "b": 2}
         classes.add(pair)
     assert len(classes) == len(INPUTS) and dynacomp.stats()["frames_captured"] == 2
+    gc.collect()
     assert pairs() <= before | classes
 
 

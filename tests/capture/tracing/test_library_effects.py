@@ -318,6 +318,7 @@ def by_call_primitive(x, factor):
     return jax.tree.unflatten(out_tree(), out)["a"] + factor
 
 
+@pytest.mark.skipif(jax.__version_info__ >= (0, 11, 1), reason="call_p takes a jaxpr there")
 def test_functions_that_note_what_they_gave_are_called_in_python():
     compiled, before = dynacomp.jit(by_call_primitive), dynacomp.stats()["graphs"]
     for n in range(10):
