@@ -34,15 +34,15 @@ def is_array(x: Any) -> bool:
     return isinstance(x, jax.Array)
 
 
-def way_of(args: tuple, kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:
+def way_of(args: tuple, kwargs: dict[str, Any], arrays: Any = jax.Array) -> tuple[Any, tuple[Any, ...]]:
     """What tells calls of a body apart: the tree of the arguments, shapes and dtypes of arrays, the
-    values of other leaves, the types of those that have no value to compare."""
+    values of other leaves, the types of those that have no value to compare. arrays: the classes of arrays."""
     leaves, treedef = jax.tree.flatten((args, kwargs))
-    return treedef, tuple(map(_leaf, leaves))
+    return treedef, tuple(_leaf(x, arrays) for x in leaves)
 
 
-def _leaf(x: Any) -> Any:
-    if is_array(x):
+def _leaf(x: Any, arrays: Any) -> Any:
+    if isinstance(x, arrays):
         aval = aval_of(x)
         return aval.shape, aval.dtype
     if not is_known(x):
@@ -89,14 +89,14 @@ def likeness(held: Any, depth: int = 0) -> Any:
 class Dispatch:
     """Makes one callable of several, `bodies[i]` being the one for calls of way `ways[i]`."""
 
-    def __init__(self, ways: tuple[Any, ...]) -> None:
-        self.ways = ways
+    def __init__(self, ways: tuple[Any, ...], arrays: Any = jax.Array) -> None:
+        self.ways, self.arrays = ways, arrays
         self.__name__ = self.__qualname__ = "dispatch"
         self.__module__ = __name__
 
     def __call__(self, *bodies: Callable[..., Any]) -> Callable[..., Any]:
         def body(*args: Any, **kwargs: Any) -> Any:
-            return bodies[self.index(way_of(args, kwargs))](*args, **kwargs)
+            return bodies[self.index(way_of(args, kwargs, self.arrays))](*args, **kwargs)
 
         body.__name__ = body.__qualname__ = bodies[0].__name__
         body._standin = None  # type: ignore[attr-defined]

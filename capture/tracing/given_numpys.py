@@ -130,7 +130,8 @@ def as_bodies(arg: Any, numpys: Numpys) -> Any:
     """A lowered argument with functions that run their Graphs in the place of the program's."""
     if isinstance(arg, Standin):
         bodies = [_body(arg, graph, captured, numpys) for graph, captured in arg.ways.values()]
-        return bodies[0] if len(bodies) == 1 else Dispatch(tuple(arg.ways))(*bodies) if bodies else never_called
+        return bodies[0] if len(bodies) == 1 else Dispatch(
+            tuple(arg.ways), (jax.Array, *NUMPYS))(*bodies) if bodies else never_called
     if isinstance(arg, LibraryArg):
         return LibraryArg(arg.make, as_bodies(arg.args, numpys), as_bodies(arg.kwargs, numpys))
     return map_parts(arg, lambda part: as_bodies(part, numpys))

@@ -176,3 +176,19 @@ def test_functions_of_jax_hand_numpy_arrays_back(call):
             assert type(ours) is type(eager) and repr(ours) == repr(eager)
     stats = dynacomp.stats()
     assert stats["breaks"] or stats["frames_captured"] <= 4  # the function that a transformation runs is one, too
+
+
+def by_path(params, x):
+    return traverse_util.path_aware_map(lambda path, v: v * 2 if path[0] == "a" else v, params), x * 2
+
+
+def test_a_function_that_is_called_in_several_ways_gets_numpy_arrays():
+    """What a library called it with was found in none of them: NumPy's arrays came out as JAX's of 32 bits."""
+    params = {"a": {"w": np.ones((2, 3), np.float32), "b": np.zeros(3)}, "c": {"w": np.arange(4), "s": 2.5}}
+    dynacomp.reset()
+    compiled = dynacomp.jit(by_path, backend="eager")
+    for n in range(10):
+        params["a"]["b"] = np.zeros(3) + n
+        assert repr(compiled(params, jnp.float32(n))) == repr(by_path(params, jnp.float32(n)))
+    told = dynacomp.stats()
+    assert told["frames_captured"] <= 2 and not told["breaks"] and not told["frames_eager"]
