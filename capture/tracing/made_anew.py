@@ -12,11 +12,13 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import jax
 
 from dynacomp.capture.base.classes import module_name, own_dict
+from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.marks import Mark
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.bodies.placement import jit_places
@@ -41,6 +43,16 @@ JIT_OPTIONS = ("device", "backend", "in_shardings_leaves", "out_shardings_leaves
                "static_argnames")
 
 
+@dataclass(frozen=True)
+class Anew(S.Source):
+    """A question: which object a function at `base` was that is known by its identity alone."""
+
+    base: S.Source
+
+    def __repr__(self) -> str:
+        return f"anew({self.base!r})"
+
+
 def by_structure(cap: Capture, fn: Const) -> Value | None:
     """What to call in place of `fn`, an open library function: a constant, where all that it holds is constant, or
     the same function around Values. None where its identity is to be guarded."""
@@ -51,7 +63,12 @@ def by_structure(cap: Capture, fn: Const) -> Value | None:
     if not cap.root.policy.scalar(source, mark):
         cap.numbers.scalars[source] = mark
         return None
-    return _made(cap, real, source, 0)
+    made = _made(cap, real, source, 0)
+    if made is None:  # one entry for each object: Python calls it where there were many
+        cap.numbers.scalars[Anew(source)] = mark
+        if cap.may_break and cap.root.policy.changes_often(Anew(source)):
+            raise Break("call", f"{real.__qualname__}, made anew in each call around what no graph takes")
+    return made
 
 
 def library_object(cap: Capture, value: ObjectV) -> Value | None:

@@ -43,6 +43,7 @@ from dynacomp.capture.kinds.keys import Identity
 from dynacomp.capture.numbers.dynamic_scalars import Pinned
 from dynacomp.capture.reconstruct.counted_numbers import Counted
 from dynacomp.capture.symbolic.lessons import Data, Frozen, Policy
+from dynacomp.capture.tracing.made_anew import Anew
 from dynacomp.capture.values.sources import At, Closure, Count, Dim, Host, Local, SizeOf, Source, passed
 from dynacomp.capture.wrapping.changing_contents import Content, Part
 from dynacomp.marks import dynamic_marks, static_marks
@@ -390,6 +391,7 @@ def _rounds_change(history: History, seen: Seen, options: Options, rounds: Round
 OFTEN: dict[type, Callable[[History, Seen, Options, Any], bool]] = {
     Counted: lambda history, seen, options, source: options.dynamic is not False,
     Pinned: _computed_changes, Rounds: _rounds_change, Content: _content_changes,
+    Anew: lambda history, seen, options, source: len(seen.scalars.get(repr(source), ())) >= MAX_SIZES,
     Identity: lambda history, seen, options, source: history.died >= MAX_MISSES,
     Part: lambda history, seen, options, source: options.dynamic is not False and history.misses_by(source.base) > 0,
     Data: lambda history, seen, options, source: history.data,

@@ -273,3 +273,18 @@ def test_an_object_of_a_library_is_itself_in_what_the_library_makes_with_it():
     before = dynacomp.stats()["frames_captured"]
     compiled(jnp.ones((7, 7)), one)
     assert dynacomp.stats()["frames_captured"] == before
+
+
+def test_what_a_library_makes_anew_around_what_no_graph_takes_is_called_by_python():
+    """A closure around a jaxpr: each entry would serve the one that it has seen."""
+    def program(x):
+        converted, consts = jax.closure_convert(lambda t: t * x.sum(), x)
+        return converted(x, *consts) * 2
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for n in (4, 5, 6, 7, 3, 9, 8, 2, 11, 12, 13, 14):
+        x = jnp.arange(float(n))
+        assert compiled(x).tolist() == program(x).tolist()
+    stats = dynacomp.stats()
+    assert "limit" not in stats["frames_eager"] and stats["frames_captured"] <= 10, stats
