@@ -58,7 +58,9 @@ def with_numpys(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[A
     if standins and _may_run_program(called, lowered, standins) and not (is_of_jax(called) or is_host(called)) and (
             given or _returns_numpys(cap, standins)):
         return _with_bodies(cap, fn, lowered, leaves, given)
-    if not given and not _spells(lowered) or is_of_jax(called) or _may_run_program(called, lowered, standins):
+    hosts = bool(given) and not standins and is_host(called)  # what it keeps is as pure as for `jax.jit`
+    if not given and not _spells(lowered) or is_of_jax(called) or not hosts and _may_run_program(
+            called, lowered, standins):
         return leaves
     shown = {n: _read_only(array) for n, (_, array) in given.items()}
     found: list[Any] = []

@@ -192,3 +192,23 @@ def test_a_function_that_is_called_in_several_ways_gets_numpy_arrays():
         assert repr(compiled(params, jnp.float32(n))) == repr(by_path(params, jnp.float32(n)))
     told = dynacomp.stats()
     assert told["frames_captured"] <= 2 and not told["breaks"] and not told["frames_eager"]
+
+
+def beside(x, z):
+    return hk.Linear(2, w_init=jnp.ones)(x), z, z * 2
+
+
+TRANSFORMED = hk.without_apply_rng(hk.transform(beside))
+
+
+@pytest.mark.parametrize("z, breaks", [(np.arange(3), 1), (np.ones(2), 1), (jnp.arange(3), 0)])
+def test_a_function_that_haiku_has_transformed_deals_with_numpy_arrays(z, breaks):
+    """It was traced with JAX's in their places, and these came out."""
+    x = np.ones((2, 3), np.float32)
+    params = TRANSFORMED.init(jax.random.key(0), x, z)
+    dynacomp.reset()
+    compiled = dynacomp.jit(lambda params, x, z: TRANSFORMED.apply(params, x, z), backend="eager")
+    for n in range(5):
+        assert described(compiled(params, x + n, z + n)) == described(TRANSFORMED.apply(params, x + n, z + n))
+    told = dynacomp.stats()
+    assert "internal" not in told["frames_eager"] and len(told["breaks"]) <= breaks and told["frames_captured"] <= 4
