@@ -12,6 +12,7 @@ import inspect
 import types
 from typing import Any
 
+from dynacomp.capture._native import hide_subclass
 from dynacomp.capture.base.classes import entries
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import ours
@@ -21,10 +22,12 @@ from dynacomp.capture.builtins.builtin_rows import row
 from dynacomp.capture.builtins.class_statements import maker
 from dynacomp.capture.builtins.special_classes import opened
 from dynacomp.capture.calls.calls import OPENED, as_function, inline
+from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import changing_outside
 from dynacomp.capture.values.constant import Const, object_of
-from dynacomp.capture.values.containers import DictV
+from dynacomp.capture.values.containers import DictV, TupleV
+from dynacomp.capture.values.questions import is_dict, is_made_function
 from dynacomp.capture.values.value import Value, as_python
 from dynacomp.capture.wrapping import class_prototypes
 from dynacomp.capture.wrapping.class_attrs import resolve
@@ -67,8 +70,9 @@ def _process(cap: Capture, cls: Value, *args: Value, **kwargs: Value) -> Value:
         return inline(cap, as_function(cap, Const(_process_class)), [cls, *args], kwargs)
     flags = [as_python(a) for a in args], {name: as_python(v) for name, v in kwargs.items()}
     asked = inspect.signature(_process_class).bind(recipe.obj, *flags[0], **flags[1]).arguments
-    if asked.get("slots") or asked.get("weakref_slot"):
-        raise Break("call", "a dataclass with slots, which is another class")
+    slots = bool(asked.get("slots") or asked.get("weakref_slot"))
+    if slots and any(is_made_function(v) and "__class__" in v.code.co_freevars for v in recipe.namespace.values()):
+        raise Break("call", "a dataclass with slots, another class, whose methods refer to it")
     if any(of_class(Placeholder, entries(recipe.obj).get("__annotations__", {}).values())):
         raise Break("call", "a dataclass whose annotations only exist when the code runs")
     for name in INHERITED:
@@ -76,15 +80,35 @@ def _process(cap: Capture, cls: Value, *args: Value, **kwargs: Value) -> Value:
     changing_outside(cap, f"a dataclass made of {recipe.obj.__qualname__}")
     before = dict(entries(recipe.obj))
     try:
-        _process_class(recipe.obj, *flags[0], **flags[1])
+        made = _process_class(recipe.obj, *flags[0], **flags[1])
     except ours(Exception):
         raise Break("raises", "a dataclass that Python refuses") from None
+    if slots:
+        return _slotted(cap, recipe, made, flags)
     recipe.steps.append((_process_class, flags))
     for name, found in entries(recipe.obj).items():
         if before.get(name, before) is not found:
             _adopt(cap, recipe, name, found)
     cap.known.resolved.clear()
     return cls
+
+
+def _slotted(cap: Capture, recipe: ClassRecipe, made: type, flags: tuple[list[Any], dict[str, Any]]) -> Value:
+    """One with slots is another class, made of the first."""
+    hide_subclass(made)
+    known: dict[str, Value] = {"cls": recipe.value, "args": Const(tuple(flags[0])), "names": Const(tuple(flags[1])),
+                               "values": Const(tuple(flags[1].values())), "fields": Const(()), "classes": Const(())}
+    hints = recipe.namespace.get("__annotations__")
+    if is_dict(hints):
+        known |= {"fields": Const(tuple(hints.items)), "classes": TupleV(list(hints.items.values()))}
+    other = ClassRecipe(made, Const(made), recipe.step, recipe.name, (), known, shows=recipe.shows,
+                        make=runtime.slotted)
+    class_prototypes.add(cap, other)
+    for name, found in entries(made).items():
+        if type(found) not in (types.MemberDescriptorType, types.GetSetDescriptorType):
+            _adopt(cap, other, name, found)
+    cap.known.resolved.clear()
+    return other.value
 
 
 def _adopt(cap: Capture, recipe: ClassRecipe, name: str, found: Any) -> None:

@@ -13,6 +13,7 @@ from dynacomp.capture.base.errors import Unbuildable
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.reconstruct.emit import MADE, Emitter
 from dynacomp.capture.values.objects import DELETED
+from dynacomp.capture.values.questions import is_dict
 from dynacomp.capture.wrapping.class_prototypes import ClassRecipe, Inside, Recipe, subclasses
 
 
@@ -34,13 +35,22 @@ def emit_class(e: Emitter, recipe: ClassRecipe) -> None:
     e.making.add(id(recipe))
     e.call(recipe.make or runtime.new_class, partial(e.const, type(recipe.obj)), partial(e.const, recipe.name),
            partial(e.tuple, recipe.bases), partial(e.const, tuple(recipe.namespace)),
-           partial(e.tuple, recipe.namespace.values()))
+           partial(e.tuple, recipe.namespace.values()), *_hints(e, recipe))
     e.making.discard(id(recipe))
     e.remember_as(recipe.obj, recipe)
     for cls in subclasses(e.cap, recipe.obj):  # which it knows
         e.later(partial(e.made, cls))
     for name, value in recipe.steps:
         e.later(partial(_step, e, recipe, name, value))
+
+
+def _hints(e: Emitter, recipe: ClassRecipe) -> list[Any]:
+    """What annotates a class of which something else than `type` makes what it is by that: it is to be there at once,
+    while the content of other tables follows when all objects exist."""
+    found = recipe.namespace.get("__annotations__") if recipe.make is runtime.special_class else None
+    if not is_dict(found):
+        return []
+    return [partial(e.const, tuple(found.items)), partial(e.tuple, [e.cap.realize(v) for v in found.items.values()])]
 
 
 def _step(e: Emitter, recipe: ClassRecipe, name: Any, value: Any) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import dataclasses
 import functools
 import sys
 import threading
@@ -87,6 +88,14 @@ def new_class(metaclass: Any, name: str, bases: tuple[type, ...], names: tuple[s
     return run_eager(_quietly, (metaclass, name, bases, dict(zip(names, values))))
 
 
+def slotted(metaclass: Any, name: str, bases: tuple[Any, ...], names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
+    """The class with slots that `dataclass` makes of another, whose annotations may not have been filled in yet."""
+    cls, args, keys, given, fields, classes = values
+    if fields:
+        cls.__annotations__.update(zip(fields, classes))
+    return run_eager(dataclasses._process_class, (cls, *args), dict(zip(keys, given)))  # type: ignore[attr-defined]
+
+
 def typed_tuple(metaclass: Any, name: str, bases: tuple[Any, ...], names: tuple[str, ...],
                 values: tuple[Any, ...]) -> Any:
     """What a call of `typing.NamedTuple` makes."""
@@ -96,20 +105,21 @@ def typed_tuple(metaclass: Any, name: str, bases: tuple[Any, ...], names: tuple[
     return made
 
 
-def special_class(metaclass: Any, name: str, bases: tuple[Any, ...], names: tuple[str, ...],
-                  values: tuple[Any, ...]) -> type:
-    """What a class statement makes of bases that make something else of it: `class P(NamedTuple)`."""
-    def fill(namespace: dict[str, Any]) -> None:
-        for key, value in zip(names, values):
-            namespace[key] = value
-
-    return run_eager(types.new_class, (name, bases, {}, fill))
-
-
 def named_tuple(metaclass: Any, name: str, bases: tuple[Any, ...], names: tuple[str, ...],
                 values: tuple[Any, ...]) -> type:
     """What `collections.namedtuple` makes."""
     return run_eager(collections.namedtuple, (name,), dict(zip(names, values)))
+
+
+def special_class(metaclass: Any, name: str, bases: tuple[Any, ...], names: tuple[str, ...], values: tuple[Any, ...],
+                  fields: tuple[str, ...] = (), classes: tuple[Any, ...] = ()) -> type:
+    """What a class statement makes of bases that make something else of it: `class P(NamedTuple)`. Annotations may
+    come beside the rest."""
+    def fill(namespace: dict[str, Any]) -> None:
+        for key, value in zip(names, values):
+            namespace[key] = dict(zip(fields, classes)) if fields and key == "__annotations__" else value
+
+    return run_eager(types.new_class, (name, bases, {}, fill))
 
 
 def _quietly(metaclass: Any, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:

@@ -274,7 +274,7 @@ def leak(cap: Capture, roots: Iterable[Any]) -> ClassRecipe | None:
     return None
 
 
-ALL_CLASSES: Any = type(jax.tree_util.default_registry)  # which structures refer to, and knows whatever is registered
+TREEDEF: Any = jax.tree_util.PyTreeDef  # refers to the registry, too, which knows all classes
 
 
 def _inside(obj: Any) -> Iterable[Any]:
@@ -293,8 +293,10 @@ def _inside(obj: Any) -> Iterable[Any]:
         return obj.__func__, obj.__self__
     if isinstance(obj, (types.BuiltinMethodType, types.MethodWrapperType)):
         return (obj.__self__,)
-    if isinstance(obj, (type, types.ModuleType, ALL_CLASSES)):
+    if isinstance(obj, (type, types.ModuleType)):
         return ()
+    if isinstance(obj, TREEDEF):
+        return (*(obj.node_data() or ()), *obj.children())
     if isinstance(obj, weakref.ref):
         return (obj(),)
     return gc.get_referents(obj)

@@ -3,6 +3,7 @@
 import dataclasses
 import typing
 from dataclasses import dataclass, field
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 import dynacomp
 from tests.capture.builtins.test_class_statements import X, check
 from tests.capture.flow_kit import same
+from tests.capture.program_kit import check_one_graph
 
 
 @dataclass
@@ -192,3 +194,64 @@ def test_metadata_that_the_call_computes():
     compiled = dynacomp.jit(scaled, backend="eager")
     for _ in range(3):
         assert compiled(jnp.arange(3)).tolist() == [2, 3, 4]
+
+
+def test_slots_make_another_class():
+    def program(x, n):
+        @dataclasses.dataclass(slots=True, order=True)
+        class Point:
+            n: int
+            x: Any = dataclasses.field(default=None, compare=False)
+            seen: list = dataclasses.field(default_factory=list)
+
+            def __post_init__(self):
+                self.seen.append(self.n)
+
+            @property
+            def twice(self):
+                return self.x * 2
+
+            @classmethod
+            def at(cls, x):
+                return cls(1, x)
+
+        @dataclasses.dataclass(slots=True, frozen=True, weakref_slot=True)
+        class Fixed:
+            x: Any
+
+        p = Point(n, x)
+        p.x = p.x + n
+        try:
+            p.y = 1
+        except AttributeError as error:
+            said = type(error).__name__
+        less = Point(1) < Point(2), Point(n) == Point(n), repr(Point(3)), Point.__slots__, hasattr(p, "__dict__")
+        other = dataclasses.replace(Fixed(x), x=x * n)
+        return p.twice, Point.at(x).x, said, less, other.x, dataclasses.asdict(Point(n))
+
+    check_one_graph(program, *[(jnp.arange(3.0) + n, n) for n in range(6)], captures=2)
+
+
+def test_a_class_with_slots_leaves_and_is_registered():
+    def program(x, n):
+        @jax.tree_util.register_dataclass
+        @dataclasses.dataclass(slots=True)
+        class Pair:
+            a: Any
+            b: Any
+
+            def total(self):
+                return self.a + self.b
+
+        made = jax.tree.map(lambda leaf: leaf * n, Pair(x, x + 1))
+        return made, Pair, jax.grad(lambda p: (p.total() * n).sum())(made).b
+
+    compiled, seen = dynacomp.jit(program, backend="eager"), set()
+    dynacomp.reset()
+    for n in range(6):
+        x = jnp.arange(3.0) + n
+        made, cls, grad = compiled(x, n)
+        assert type(made) is cls and (made.total() == (2 * x + 1) * n).all() and (grad == n).all()
+        assert not hasattr(made, "__dict__") and jax.tree.map(jnp.sum, made).b.shape == ()
+        seen.add(cls)
+    assert len(seen) == 6 and not dynacomp.stats()["breaks"] and dynacomp.stats()["frames_captured"] == 2

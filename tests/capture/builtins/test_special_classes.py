@@ -145,3 +145,25 @@ def test_a_call_of_typing_namedtuple():
         return Pair(x * n, n)._replace(b=2).a, Pair._fields, Pair.__module__, Pair.__annotations__["b"] is int
 
     check_one_graph(program, *INPUTS, captures=2)
+
+
+def test_what_leaves_has_its_fields():
+    def printed(x, n):
+        class Pair(NamedTuple):
+            a: jax.Array
+            b: int = 3
+
+        class Row(TypedDict):
+            a: int
+
+        said = repr(Row.__annotations__), Row.__required_keys__
+        dynacomp.graph_break()
+        return Pair(x * n), Pair(a=x, b=n)._replace(a=2), Pair, said, Row
+
+    compiled = dynacomp.jit(printed, backend="eager")
+    for x, n in INPUTS[:5]:
+        pair, other, cls, said, row = compiled(x, n)
+        assert type(pair) is type(other) is cls and cls._fields == ("a", "b") and cls._field_defaults == {"b": 3}
+        assert repr(pair) == repr(printed(x, n)[0]) and repr(other) == f"Pair(a=2, b={n})"
+        assert cls.__annotations__ == {"a": jax.Array, "b": int} and row.__annotations__ == {"a": int}
+        assert cls(1) == (1, 3) and said == printed(x, n)[3]
