@@ -216,7 +216,7 @@ def _parts(v: Value) -> list[Any]:
     return [part for name, part in vars(v).items() if name not in REAL]
 
 
-REAL = ("real", "globals", "code", "cls", "unread", "unseen", "source", "make", "parts")  # what is no Value in a Value
+REAL = ("real", "globals", "code", "cls", "unread", "unseen", "source", "make")  # what is no Value in a Value
 
 
 def _held(frame: Frame) -> list[Any]:
