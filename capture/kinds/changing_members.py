@@ -16,22 +16,44 @@ from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.kinds.given_items import changing_key
 from dynacomp.capture.kinds.keys import hashable, key_of, missing_key
 from dynacomp.capture.kinds.membership import MOST, is_key
+from dynacomp.capture.numbers import dynamic_scalars
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import mutating, removing
 from dynacomp.capture.values.computed import ScalarV
 from dynacomp.capture.values.constant import Const
 from dynacomp.capture.values.containers import SetV
 from dynacomp.capture.values.questions import is_value
-from dynacomp.capture.values.value import Value
+from dynacomp.capture.values.standing import IdV
+from dynacomp.capture.values.value import Value, existing
 from dynacomp.capture.wrapping.changing_contents import in_parts
+from dynacomp.capture.wrapping.keyed_tables import ChangingKey
 from dynacomp.capture.wrapping.partial_sets import Members
 
 
 def asked(cap: Capture, v: SetV, item: Value) -> Value | None:
     """Whether `item` is in a set of which not all is looked at; None of others."""
-    if v.parts is None or not (is_key(item) or changing_key(cap, item)):
+    known = v.parts or _given(v) if _id_of(item) else v.parts
+    if known is None or not (_id_of(item) or is_key(item) or changing_key(cap, item)):
         return None
-    return v.parts.has(key_of(cap, item))  # type: ignore[no-any-return]
+    return known.has(_key_of(cap, item))  # type: ignore[no-any-return]
+
+
+def _given(v: SetV) -> Members | None:
+    """What the call was given, where nobody has looked into it."""
+    return Members(ScalarV(v.real, source=v.source)) if v.unread is not None else None
+
+
+def _id_of(item: Value) -> ScalarV | None:
+    """The id of an object that existed before the call is a number, another one in each process; None for others."""
+    real = existing(item.obj) if isinstance(item, IdV) else None
+    if real is None or item.obj.source is None:  # type: ignore[attr-defined]
+        return None
+    return dynamic_scalars.host("id", id, ScalarV(real, source=item.obj.source))  # type: ignore[attr-defined,return-value]
+
+
+def _key_of(cap: Capture, item: Value) -> Any:
+    number = _id_of(item)
+    return key_of(cap, item) if number is None else ChangingKey(item, number, lambda: item)
 
 
 def _is_noted(cap: Capture, v: SetV, item: Value, added: bool) -> bool:
@@ -39,13 +61,13 @@ def _is_noted(cap: Capture, v: SetV, item: Value, added: bool) -> bool:
     if not _open(cap, v, item):
         return False
     mutating(cap, v)
-    v.parts = v.parts.then(key_of(cap, item), added)
+    v.parts = v.parts.then(_key_of(cap, item), added)
     return True
 
 
 def _open(cap: Capture, v: SetV, item: Value) -> bool:
     """Whether nobody needs to look at all of the set because of this element."""
-    changes = changing_key(cap, item) is not None
+    changes = changing_key(cap, item) is not None or v.unread is not None and _id_of(item) is not None
     if changes or is_key(item):
         v.parts = v.parts or _opened(cap, v, changes)
     return (changes or is_key(item)) and v.parts is not None and len(v.parts.log) < MOST
@@ -85,7 +107,7 @@ def discard(cap: Capture, v: SetV, item: Value) -> None:
 
 
 def remove(cap: Capture, v: SetV, item: Value) -> None:
-    there = v.parts.has(key_of(cap, item)) if _open(cap, v, item) else None
+    there = v.parts.has(_key_of(cap, item)) if _open(cap, v, item) else None
     key = hashable(cap, item) if there is None else None
     if not (key in v.members if there is None else truth(cap, there)):
         raise missing_key(item)

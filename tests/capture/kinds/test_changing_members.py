@@ -175,3 +175,44 @@ def test_hashes_of_the_program_are_asked_once():
     compiled = dynacomp.jit(program, backend="eager")
     for n in (1, 2, 1, 5):
         assert not unlike(outcome(program, (array(2), n)), outcome(compiled, (array(2), n)))
+
+
+class Part:
+    def __init__(self, weight):
+        self.weight = weight
+
+
+PARTS = [Part(1.0), Part(2.0), Part(3.0)]
+SEEN = {id(PARTS[0]), id(PARTS[1])}
+
+
+def known_part(x, part):
+    return x + part.weight if id(part) in SEEN else x * part.weight
+
+
+def seen_part(x, part, seen):
+    if id(part) in seen:
+        seen.remove(id(part))
+        return x * 2
+    seen.add(id(part))
+    return x + len(seen)
+
+
+def test_ids_are_looked_for_in_each_call():
+    """An object like one whose id was in the set was taken for that one (wrong)."""
+    dynacomp.reset()
+    compiled = dynacomp.jit(known_part, backend="eager")
+    for part in (PARTS[0], Part(1.0), PARTS[1], Part(1.0), PARTS[2], Part(2.0), PARTS[0], Part(3.0)):
+        assert (compiled(array(2), part) == known_part(array(2), part)).all()
+    assert dynacomp.stats()["frames_captured"] <= 4 and not dynacomp.stats()["breaks"]
+
+
+def test_sets_of_ids_change():
+    dynacomp.reset()
+    compiled = dynacomp.jit(seen_part, backend="eager")
+    for n in range(10):
+        ours, plain = ({id(p) for p in PARTS[:n % 4]} for _ in range(2))
+        part = PARTS[n % 3]
+        assert (compiled(array(2), part, ours) == seen_part(array(2), part, plain)).all()
+        assert list(ours) == list(plain)
+    assert dynacomp.stats()["frames_captured"] <= 3 and not dynacomp.stats()["breaks"]

@@ -575,6 +575,12 @@ def test_numbers_are_computed_as_python_does(a, op, b, answer):
     assert check([*operands, ("eq", 1, "another")], *given) != -1
 
 
+def test_ids_are_those_of_any_objects():
+    for thing in (Loud(), 5, [], None, test_ids_are_those_of_any_objects):
+        assert check([("local", 0, 0), ("number", 1, 0, "id", -1), ("eq", 1, id(thing))], thing) == -1
+        assert check([("local", 0, 0), ("number", 1, 0, "id", -1), ("eq", 1, id(thing) + 16)], thing) == 2
+
+
 class LoudInt(int):
     __add__ = __eq__ = Loud._boom
     __hash__ = int.__hash__
