@@ -13,9 +13,6 @@ hits and remembers which key was used last. No code of the program runs in any o
 
 from __future__ import annotations
 
-import ctypes
-import functools
-import gc
 import types
 from typing import Any, NamedTuple
 
@@ -25,6 +22,7 @@ from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.builtins.warning_rows import said_first
+from dynacomp.capture.calls.cache_layout import CACHE, MARK, RESULT, WRAPPER
 from dynacomp.capture.calls.calls import BY_TYPE
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.symbolic.libraries import is_library, is_pure_module
@@ -39,58 +37,9 @@ from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping.builder import wrap
 from dynacomp.capture.wrapping.object_attrs import DESCRIPTORS
 
-WRAPPER = functools._lru_cache_wrapper
 NAMES = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, np.dtype)  # what is a key by its identity
 
 
-# --- where CPython keeps it
-
-
-class MemberDef(ctypes.Structure):
-    """CPython's `PyMemberDef`."""
-
-    _fields_ = [("name", ctypes.c_char_p), ("type", ctypes.c_int), ("offset", ctypes.c_ssize_t),
-                ("flags", ctypes.c_int), ("doc", ctypes.c_char_p)]
-
-
-OBJECT, READ_ONLY = 16, 1  # Py_T_OBJECT_EX, Py_READONLY
-POINTER = ctypes.sizeof(ctypes.c_void_p)
-KEPT: list[Any] = []  # the definitions, for as long as the descriptors live
-
-
-def member_at(owner: Any, name: str, held: Any) -> Any:
-    """A descriptor of the field of the C object `owner` that refers to `held`, by the name `name`; None if there is
-    none."""
-    words = (ctypes.c_void_p * (type(owner).__basicsize__ // POINTER)).from_address(id(owner))
-    place = next((n for n, word in enumerate(words) if n > 1 and word == id(held)), None)
-    if place is None:
-        return None
-    definition = MemberDef(name.encode(), OBJECT, place * POINTER, READ_ONLY, None)
-    KEPT.append(definition)
-    return NEW_MEMBER(type(owner), ctypes.byref(definition))
-
-
-NEW_MEMBER: Any = ctypes.pythonapi.PyDescr_NewMember
-NEW_MEMBER.restype, NEW_MEMBER.argtypes = ctypes.py_object, [ctypes.py_object, ctypes.POINTER(MemberDef)]
-
-
-def _example(*args: Any, **kwargs: Any) -> list[Any]:
-    return []
-
-
-def _members() -> tuple[Any, Any, Any]:
-    """Descriptors of a wrapper's dict and of a link's result, and the mark before named arguments in keys; Nones for
-    a Python whose caches are not like that."""
-    wrapper = functools.lru_cache(maxsize=2)(_example)
-    found = wrapper(name=1)
-    table = next((x for x in gc.get_referents(wrapper) if type(x) is dict and len(x) == 1), {})
-    for key, link in table.items():
-        if type(key) is tuple and key[1:] == ("name", 1):
-            return member_at(wrapper, "cache", table), member_at(link, "result", found), key[0]
-    return None, None, None
-
-
-CACHE, RESULT, MARK = _members()
 MISSING: Any = object()
 
 

@@ -22,5 +22,7 @@
     weak_references  `weakref.ref(obj)` of objects that the captured code can reach
     callbacks        `jax.pure_callback`: a call of Python that stays in the Graph
     registered_classes  Classes that the captured code makes and registers with JAX as trees
+    cache_layout     Where CPython keeps what `functools.lru_cache` has
+    made_caches      `functools.cache` and `lru_cache` on a function that the captured code makes
     copies           `copy.copy` and `copy.deepcopy` of Values
 """

@@ -14,7 +14,7 @@ from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.kinds.keys import key_of, sought
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.values.containers import DictV
-from dynacomp.capture.values.standing import ClassOfTracedV
+from dynacomp.capture.values.standing import ClassOfTracedV, HashedV
 from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping.existing_tables import may_be_in_parts
 from dynacomp.capture.wrapping.keyed_tables import ChangingKey, Keyed
@@ -28,7 +28,15 @@ def placed(cap: Capture, table: DictV, key: Value) -> Any:
     found = sought(cap, key, table.items) if isinstance(key, ClassOfTracedV) else key_of(cap, key)
     if type(found) is ChangingKey:
         return found if _compares(cap, table) else found.constant()
-    return found
+    return _stored(table, found) if isinstance(found, HashedV) and not found.by_id else found
+
+
+def _stored(table: DictV, key: HashedV) -> Any:
+    """The key of the table that equals this one: code of the program's that compares them runs once, however often the
+    table is asked for what is found here."""
+    if type(table.items) is not dict:
+        return key
+    return next((k for k in table.items if hash(k) == key.digest and (k is key or k == key)), key)
 
 
 def put(cap: Capture, table: DictV, name: Any, value: Any) -> None:

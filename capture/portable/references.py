@@ -22,9 +22,9 @@ from jax.sharding import SingleDeviceSharding
 from dynacomp.capture._native import Held, known_dict, known_set
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.literals import is_literal, leaves
-from dynacomp.capture.builtins.cached_rows import CACHE, RESULT
 from dynacomp.capture.bytecode.code import decode
 from dynacomp.capture.bytecode.resume import Layout, layout_of, original_of, resume_code
+from dynacomp.capture.calls.cache_layout import CACHE, RESULT
 from dynacomp.capture.portable.homes import Unportable, is_library, module_of, name_of
 from dynacomp.capture.portable.instances import is_value, put_together, taken_apart
 from dynacomp.capture.portable.prints import ROWS as PRINTED

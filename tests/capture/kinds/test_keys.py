@@ -142,3 +142,36 @@ def test_what_rests_on_the_order_of_a_set(name, use, rests):
     for i in range(3):
         assert repr(compiled(library, X + i)) == repr(use(library, X + i))
     assert (HASHED != before) == rests and dynacomp.stats()["frames_captured"] == 1
+
+
+ASKED = []
+
+
+class Asked:
+    """Hashed and compared by code that notes it."""
+
+    def __init__(self, n):
+        self.n = n
+
+    def __hash__(self):
+        return 1
+
+    def __eq__(self, other):
+        ASKED.append((self.n, other.n))
+        return self.n == other.n
+
+
+def test_keys_are_compared_as_often_as_python_does():
+    def program(x):
+        ASKED.clear()
+        table = {Asked(1): 1, (Asked(2),): 2}
+        found = [table[Asked(1)], table.get((Asked(2),)), table.setdefault(Asked(1), 3), Asked(1) in table]
+        table[Asked(1)] = 4
+        del table[Asked(1)]
+        return x + table.pop((Asked(2),)), found, list(ASKED)
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for i in range(3):
+        assert repr(compiled(X + i)) == repr(program(X + i))
+    assert dynacomp.stats()["frames_captured"] == 2  # the list is empty at first
