@@ -73,7 +73,7 @@ from dynacomp.capture.wrapping.builtin_subclasses import (
 )
 from dynacomp.capture.wrapping.constants import const_array
 from dynacomp.capture.wrapping.immutability import TREEDEF
-from dynacomp.capture.wrapping.pytree_shells import Memo, attributes, fixed_fields, shell
+from dynacomp.capture.wrapping.pytree_shells import Memo, Unseen, attributes, fixed_fields, shell
 
 LIKE_ARRAYS = {"shape", "dtype", "ndim"}  # attributes by which JAX tells what it is given
 CONVERTED = (*LIKE_ARRAYS, "aval", "__array__", "__jax_array__", "__array_interface__", "__dlpack__", "__len__",
@@ -225,11 +225,10 @@ def _object(cap: Capture, value: ObjectV) -> Any:
         return value.real
     if is_plain_number(cap, value):
         return lower_arg(cap, value.payload)
-    memo = Memo()
-    built = shell(cap, value, memo)
+    memo, built, flat = _shell_of(cap, value)
     if value.payload is not None and jax.tree_util.all_leaves([built]):
         return _with_payload(cap, value)
-    leaves, treedef = taken_apart(jax.tree.flatten, built)
+    leaves, treedef = flat or taken_apart(jax.tree.flatten, built)
     if payload_base(value.cls) is None and (in_structure(treedef, (ArrayV, NumberV, Const, PartialV)) or has_lost(
             built, put_together(treedef, leaves))):
         return _by_attributes(cap, value)
@@ -241,6 +240,21 @@ def _object(cap: Capture, value: ObjectV) -> Any:
             return value.real
         raise Break("argument", f"an object of {value.cls.__qualname__} passed to a library")
     return Tree(treedef, tuple(lower_arg(cap, v if is_value(v) else Const(v)) for v in leaves))
+
+
+def _shell_of(cap: Capture, value: ObjectV) -> tuple[Memo, Any, Any]:
+    """Its shell, and this taken apart where nobody had to look at all that is beside the items of a container."""
+    if value.payload is not None:
+        memo = Memo(defers=True)
+        built = shell(cap, value, memo)
+        try:
+            leaves, treedef = jax.tree.flatten(built)
+            if not (any(type(x) is Unseen for x in leaves) or in_structure(treedef, Unseen)):
+                return memo, built, (leaves, treedef)
+        except ours(Exception):  # of one that has looked at an Unseen, maybe
+            pass
+    memo = Memo()
+    return memo, shell(cap, value, memo), None
 
 
 def _by_attributes(cap: Capture, value: ObjectV) -> Any:

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import jax
 from jax._src import tree_util
 from jax._src.tree_util import _registry as REGISTRY  # how JAX takes objects apart
 
@@ -32,20 +33,43 @@ from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import DELETED, ObjectV
 from dynacomp.capture.values.questions import is_library_object, is_list
 from dynacomp.capture.values.standing import PrivateV
-from dynacomp.capture.values.value import Value, is_changing
+from dynacomp.capture.values.value import Value, existing, is_changing
 from dynacomp.capture.wrapping.builder import entries_of, is_made_anew, items_of
 from dynacomp.capture.wrapping.builtin_subclasses import IMMUTABLE, built_in_base, payload_base, refill
 
 CLASSES = S.Attr(S.Root(tree_util, "jax._src.tree_util"), "_registry")
 
 
+class Looked(Exception):
+    """Somebody asks what an Unseen stands for."""
+
+
+class Unseen:
+    """Stands in a shell for an object that a container of the program's class notes beside its items (a tracker), which
+    nobody has to look at to take the container apart: of the object its class is known."""
+
+    def __init__(self, cls: type) -> None:
+        object.__setattr__(self, "cls", cls)
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "__class__":
+            return object.__getattribute__(self, "cls")
+        raise Looked(name)
+
+    def _looked(self, *args: Any) -> Any:
+        raise Looked
+
+    __bool__ = __eq__ = __hash__ = __iter__ = __len__ = __call__ = __setattr__ = __repr__ = _looked  # type: ignore
+
+
 class Memo(dict[int, tuple[Value, Any]]):
     """id of a Value → it, and its real object. `is_leaf`: whether what takes the tree apart looks into an object of the
-    program's; `inside` how many objects that are taken apart we are, where it may be a static field."""
+    program's; `inside` how many objects that are taken apart we are, where it may be a static field; `defers`: whether
+    there may be Unseens in shells."""
 
-    def __init__(self, is_leaf: Callable[[Any], bool] = lambda real: False) -> None:
+    def __init__(self, is_leaf: Callable[[Any], bool] = lambda real: False, defers: bool = False) -> None:
         super().__init__()
-        self.is_leaf, self.inside = is_leaf, 0
+        self.is_leaf, self.inside, self.defers = is_leaf, 0, defers
         self.leaves: dict[int, ObjectV] = {}
 
     def takes_as_leaf(self, value: Value) -> bool:
@@ -130,12 +154,18 @@ def _object(cap: Capture, value: ObjectV, memo: Memo) -> Any:
     found = attributes(cap, value)
     for name in [n for n in fields(built) if n not in found]:  # gone since it was made
         object.__delattr__(built, name)
-    memo.inside += 1
+    defers, memo.inside = memo.defers and value.payload is not None, memo.inside + 1
     for name, attr in found.items():
         fixed = size_values.known(cap, attr)  # its class may look at it
-        object.__setattr__(built, name, shell(cap, fixed, memo))
+        object.__setattr__(built, name, Unseen(fixed.cls) if defers and _is_beside(fixed) else shell(cap, fixed, memo))
     memo.inside -= 1
     return built
+
+
+def _is_beside(attr: Value) -> bool:
+    """Whether JAX sees nothing of an object that existed but that it is one."""
+    real = existing(attr) if isinstance(attr, ObjectV) and attr.payload is None else None
+    return real is not None and jax.tree_util.all_leaves([real])
 
 
 def _bare(cap: Capture, value: ObjectV, memo: Memo) -> Any:

@@ -112,3 +112,50 @@ def test_a_class_that_is_registered_later_is_no_leaf_any_more():
     dynacomp.reset()
     assert answers(dynacomp.jit) == answers(lambda fn: fn)
     assert dynacomp.stats()["frames_captured"] == 2 and not dynacomp.stats()["frames_eager"]
+
+
+class Tracker:
+    def __init__(self, name):
+        self.name, self.ids = name, {id(self)}
+
+
+class Tracked(list):
+    """A list that notes beside its items who tracks it; its trees are its items."""
+
+    def __init__(self, items, tracker):
+        super().__init__(items)
+        self.tracker = tracker
+
+
+class Titled(Tracked):
+    """Whose structure says what the tracker's name is."""
+
+
+class Kept(Tracked):
+    """Whose structure keeps the tracker."""
+
+
+for _cls, _beside in ((Tracked, lambda v: None), (Titled, lambda v: v.tracker.name), (Kept, lambda v: v.tracker)):
+    jax.tree_util.register_pytree_node(
+        _cls, lambda v, beside=_beside: (tuple(v), beside(v)), lambda beside, items: list(items))
+
+
+def test_what_is_beside_the_items_is_looked_at_by_who_asks():
+    def total(x, items):
+        return x + sum(jax.tree.leaves(jax.vmap(lambda x, t: sum(t), in_axes=(0, None))(x, items)))
+
+    x = jnp.arange(3.0)
+    for cls, asked in ((Tracked, False), (Titled, True), (Kept, True)):
+        items = cls([x.sum(), x.max()], Tracker("a"))
+        (region,) = dynacomp.explain(total, backend="eager")(x, items).regions
+        assert all((what in str(region.guards)) == asked for what in (".name", ".ids")), region.guards
+
+
+def test_a_structure_that_hangs_on_what_is_beside():
+    def names(x, items):
+        return x + 1, jax.tree.structure(items) == jax.tree.structure(Titled([1.0, 2.0], Tracker("a")))
+
+    compiled = dynacomp.jit(names, backend="eager")
+    for name in ("a", "b", "a", "c"):
+        items = Titled([jnp.ones(2), jnp.ones(2)], Tracker(name))
+        assert compiled(jnp.ones(2), items)[1] == names(jnp.ones(2), items)[1] == (name == "a")
