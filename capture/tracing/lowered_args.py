@@ -249,10 +249,11 @@ def _shell_of(cap: Capture, value: ObjectV) -> tuple[Memo, Any, Any]:
         built = shell(cap, value, memo)
         try:
             leaves, treedef = jax.tree.flatten(built)
-            if not (any(type(x) is Unseen for x in leaves) or in_structure(treedef, Unseen)):
-                return memo, built, (leaves, treedef)
+            looked = any(type(x) is Unseen for x in leaves) or in_structure(treedef, Unseen)
         except ours(Exception):  # of one that has looked at an Unseen, maybe
-            pass
+            looked = True
+        if not looked:
+            return memo, built, (leaves, treedef)
     memo = Memo()
     return memo, shell(cap, value, memo), None
 
