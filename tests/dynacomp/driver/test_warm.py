@@ -315,12 +315,13 @@ def test_cells_and_settings_of_jax():
 
 
 def test_settings_that_cannot_be_kept_are_other_settings():
-    """Here a mesh, which holds devices. That was told as a defect, once what was kept had been made without one."""
+    """Here a mesh, which holds devices (not so from JAX 0.12 on: there they are no setting). That was told as a defect,
+    once what was kept had been made without one."""
     assert called(of_library, X)[1] == CAPTURED
-    for _ in range(2):
+    for expected in (CAPTURED, CAPTURED if jax.__version_info__ < (0, 12) else RECALLED):
         with jax.set_mesh(jax.make_mesh((1,), ("rows",), axis_types=(jax.sharding.AxisType.Auto,))):
             found, counts = called(of_library, X)
-        assert counts == CAPTURED
+        assert counts == expected
         same(found, of_library(X))
     assert called(of_library, X)[1] == RECALLED
 
