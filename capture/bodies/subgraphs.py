@@ -20,6 +20,7 @@ from typing import Any
 import jax
 from jax._src import core
 from jax._src.interpreters.partial_eval import DynamicJaxprTrace
+from jax.extend.core import Literal
 
 from dynacomp.capture.base.errors import Break, NeverCalled, Raised
 from dynacomp.capture.base.inside_tracers import inmost
@@ -171,7 +172,7 @@ class Standin:
             raise Break("effect_in_body", "a transformed function that changes outer objects is called twice")
         graph, captured = self.found.setdefault(place, {})[way] = self.graphs[key]
         stands = [stand_for(self.cap, n) for n in captured]
-        self.cap.libraries.stands.update((id(s), (s, n)) for s, n in zip(stands, captured))
+        self.cap.libraries.stands.update((id(x), (x, n)) for s, n in zip(stands, captured) for x in (s, *_spelled(s)))
         made = run_body(graph, stands, args, kwargs)
         if self.counted[key]:
             self._note_numbers(self.counted[key], graph.nodes[-1].args[0], made)
@@ -207,6 +208,12 @@ class Standin:
     def ways(self) -> dict[Any, tuple[Graph, tuple[Node, ...]]]:
         """Way of calling → the captured Graph and the outer Nodes it reads; empty while never called."""
         return self.found.get(place_of(self.cap), {})
+
+
+def _spelled(array: Any) -> list[Any]:
+    """The number by which a jaxpr spells an array out, if it does."""
+    known = getattr(array, "val", None)
+    return [known.val] if isinstance(known, Literal) else []
 
 
 def place_of(cap: Capture) -> tuple[int, ...]:

@@ -20,7 +20,6 @@ from jax._src.checkify import Error
 from jax._src.core import NamedAxisEffect, subjaxprs, trace_ctx
 from jax._src.debugging import debug_effect
 from jax._src.interpreters import mlir
-from jax._src.literals import typed_scalar_types
 from jax.extend.core import ClosedJaxpr, Jaxpr, primitives
 
 from dynacomp.capture.base.errors import Break, Raised, Restart, had_no_room
@@ -67,6 +66,7 @@ from dynacomp.capture.tracing.lowered_args import (
     standins_in,
 )
 from dynacomp.capture.tracing.passthrough import (
+    as_numbers,
     depends,
     handed,
     handed_back,
@@ -227,6 +227,7 @@ class Trace:
     counted: list[Any] = field(default_factory=list)  # which numbers of Python's leaves are; None for others
     handed: Any = None
     again: Any = None  # what it has made, put together again, where that may lose something
+    stands: dict[int, Any] = field(default_factory=dict)  # what stood for Nodes that its functions read, by identity
     passes: bool = False  # whether an object stands among the arguments that a transformation has passed
 
 
@@ -247,10 +248,11 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: 
     avals, deep = iter(seen.jaxpr.out_avals), iter(depends(seen.jaxpr.jaxpr))
     reached = [_is_array(x) and next(deep) for x in seen.leaves]
     leaves = [_result_leaf(next(avals)) if _is_array(x) else x for x in seen.leaves]
-    if is_of_jax(called_by(fn, (args, kwargs))):
-        shown = typed(cap, fn, (args, kwargs), seen.leaves, seen.jaxpr)
-        leaves = [known if type(known) in typed_scalar_types else leaf for leaf, known in zip(leaves, shown)]
     origins = _origins(cap, fn, (args, kwargs), seen)
+    if is_of_jax(called_by(fn, (args, kwargs))):
+        through = [None if was is found else found for found, was in zip(origins, seen.origins)]
+        shown = typed(cap, fn, (args, kwargs), seen.leaves, seen.jaxpr)
+        leaves = as_numbers(cap, fn, (args, kwargs), leaves, shown, through, seen.stands)
     leaves = with_numbers(cap, fn, (args, kwargs), seen.tree, leaves, origins, reached, since)
     leaves = with_arrays(cap, seen.tree, leaves, origins)
     leaves = with_numpys(cap, fn, (args, kwargs), seen.tree, leaves, origins)
@@ -300,6 +302,7 @@ def _on_nodes(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> Tra
         seen.again = put_together(seen.tree, seen.leaves)
         _refuse_results(fn, seen.made, seen.leaves)
         seen.origins = [cap.libraries.stands.get(id(x), (x, None))[1] for x in seen.leaves]
+        seen.stands = cap.libraries.stands
         seen.counted = [cap.libraries.counted.get(id(x), (x, None))[1] for x in seen.leaves]
         return [x for x in seen.leaves if _is_array(x)]
 

@@ -39,6 +39,7 @@ from dynacomp.capture.tracing.lowered_args import (
     library_args,
     parts,
     run_now,
+    spells_arrays,
     standins_in,
 )
 from dynacomp.capture.tracing.passthrough import RAW, THROUGH, Passed, is_of_jax, made_now, once_more
@@ -59,7 +60,7 @@ def with_numpys(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[A
             given or _returns_numpys(cap, standins)):
         return _with_bodies(cap, fn, lowered, leaves, given)
     hosts = bool(given) and not standins and is_host(called)  # what it keeps is as pure as for `jax.jit`
-    if not given and not _spells(lowered) or is_of_jax(called) or not hosts and _may_run_program(
+    if not given and not spells_arrays(lowered) or is_of_jax(called) or not hosts and _may_run_program(
             called, lowered, standins):
         return leaves
     shown = {n: _read_only(array) for n, (_, array) in given.items()}
@@ -89,11 +90,10 @@ def _of_jax(cap: Capture, fn: Any, lowered: tuple, leaves: list[Any], given: dic
 
 def _with_bodies(cap: Capture, fn: Any, lowered: tuple, leaves: list[Any], given: dict[Node, Any]) -> list[Any]:
     """The same for another library's function that calls the program's (`eqx.filter_value_and_grad`): it is entered
-    where NumPy has computed something there."""
+    where NumPy has computed something there, and where it cannot be asked: the run fails with the arrays."""
     found, known = _once_more(cap, fn, lowered, given)
-    if found is None or len(found) != len(leaves):
-        return leaves
-    if any(is_aval(leaf) and id(x) not in known and isinstance(x, OTHERS) for leaf, x in zip(leaves, found)):
+    if found is None or len(found) != len(leaves) or any(
+            is_aval(leaf) and id(x) not in known and isinstance(x, OTHERS) for leaf, x in zip(leaves, found)):
         enter_others(cap, called_by(fn, lowered))
         raise Break("leaves", f"{label(called_by(fn, lowered))} deals with a NumPy array")
     return _passed(leaves, found, known)
@@ -180,11 +180,6 @@ def _returns_numpys(cap: Capture, standins: list[Standin]) -> bool:
     """Whether functions of the program's return NumPy arrays."""
     graphs = [graph for s in standins for graph, _ in s.ways.values()]
     return any(n in cap.libraries.numpys for graph in graphs for n in nodes_in(graph.nodes[-1].args))
-
-
-def _spells(lowered: tuple) -> bool:
-    """Whether the call is given NumPy arrays that the Graph spells out: as they are."""
-    return any(made.make is np.array for made in library_args(lowered))
 
 
 def _may_run_program(called: Any, lowered: tuple, standins: list[Standin]) -> bool:

@@ -44,17 +44,22 @@ def _came(jaxpr: Any, copies: bool = False) -> list[Any]:
     known = lambda v: came.get(v) if isinstance(v, Var) else v
     for eqn in jaxpr.eqns:
         for out, place in zip(eqn.outvars, [0] if copies and eqn.primitive is p.copy_p else _through(eqn)):
-            came[out] = None if place is None else known(eqn.invars[place])
+            came[out] = known(eqn.invars[place]) if type(place) is int else place
             if eqn.primitive is p.device_put_p and came[out] not in jaxpr.invars:
                 came[out] = None  # it makes an array of a number
     return [known(v) for v in jaxpr.outvars]
 
 
-def _through(eqn: Any) -> list[int | None]:
-    """The same for the results of one equation."""
+def _through(eqn: Any) -> list[Any]:
+    """The same for the results of one equation, with the places of its arguments. A checkpointed function is a jaxpr in
+    eager JAX, too: what is a literal there comes out as a number."""
     if eqn.primitive in INNER:
         inner = eqn.params[INNER[eqn.primitive]]
-        return handed_on(getattr(inner, "jaxpr", inner))
+        inner = getattr(inner, "jaxpr", inner)
+        places = handed_on(inner)
+        if eqn.primitive is p.remat_p:
+            return [v if isinstance(v, Literal) else i for v, i in zip(_came(inner), places)]
+        return places
     stays = eqn.primitive is p.stop_gradient_p or eqn.primitive is p.device_put_p and not any(
         eqn.params["devices"]) and all(how.name == "REUSE_INPUT" for how in eqn.params["copy_semantics"])
     return [i if stays else None for i in range(len(eqn.outvars))]
@@ -74,6 +79,11 @@ class Anew(DynamicJaxprTrace):
         if not primitive.multiple_results:
             return self._copied(made) if id(made) in known else made
         return [self._copied(x) if id(x) in known else x for x in made] if not known.isdisjoint(map(id, made)) else made
+
+    def stage_value(self, val: Any) -> Any:
+        """An array that JAX makes of a number (`jnp.asarray`) is none to what it is given to."""
+        made = super().stage_value(val)
+        return self._copied(made) if isinstance(made.val, Literal) else made
 
     def _copied(self, tracer: Any) -> Any:
         return super().process_primitive(p.copy_p, (tracer,), {})

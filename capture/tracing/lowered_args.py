@@ -386,6 +386,11 @@ def called_by(fn: Any, lowered: tuple) -> Any:
         first, Tree) and first.treedef.node_data() else first
 
 
+def spells_arrays(lowered: Any) -> bool:
+    """Whether the call is given NumPy arrays that the Graph spells out: as they are."""
+    return any(made.make is np.array for made in library_args(lowered))
+
+
 def may_be_asked(lowered: Any) -> bool:
     """Whether a call may run once more with the sizes at hand: no function of the program's would run."""
     return not any(True for _ in standins_in(lowered))

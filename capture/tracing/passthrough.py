@@ -9,7 +9,8 @@ constant of what went in.
 
 JAX itself is asked once more, with this call's numbers in their places: its derivatives give numbers a dtype
 (`jax.value_and_grad(lambda t: t)(2.0)[0]` is a `TypedFloat`), a scan's carry stays Python's. What went through a
-primitive that eager JAX does not evaluate (`stop_gradient`) stands in the jaxpr as it is.
+primitive that eager JAX does not evaluate (`stop_gradient`) stands in the jaxpr as it is, and so does what a
+checkpointed function returns.
 
 An array that came out as it went in is the very array: what `tree_at` leaves alone, a shared layer's weights, what
 `astype` had nothing to do for. `is` then says so.
@@ -27,21 +28,22 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax._src.core import trace_ctx
-from jax._src.literals import TypedNdArray, typed_scalar_types
+from jax._src.core import trace_ctx, typeof
+from jax._src.literals import TypedComplex, TypedFloat, TypedInt, TypedNdArray, typed_scalar_types
 from jax.extend.core import Var
 
 from dynacomp.capture.base.classes import name_of
+from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.bodies.subgraphs import Standin, is_array, localise
 from dynacomp.capture.graph.avals import Aval, as_struct, aval_of, is_aval
-from dynacomp.capture.graph.graph import Node
-from dynacomp.capture.symbolic.libraries import is_library, looks_inside, module_of
+from dynacomp.capture.graph.graph import Node, nodes_in
+from dynacomp.capture.symbolic.libraries import is_library, label, looks_inside, module_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.tracing.failures import enter_class, enter_others
 from dynacomp.capture.tracing.handed_on import literals
-from dynacomp.capture.tracing.lowered_args import called_by, leaf_nodes, may_be_asked, rebuild, run_now, standins_in
+from dynacomp.capture.tracing.lowered_args import called_by, leaf_nodes, rebuild, run_now, spells_arrays, standins_in
 from dynacomp.capture.values.computed import NeedsConcrete, ScalarV
 from dynacomp.capture.values.constant import Const
 from dynacomp.capture.values.objects import ObjectV
@@ -52,8 +54,9 @@ from dynacomp.capture.values.value import Value
 THROUGH = {"grad", "value_and_grad", "vjp", "jvp", "linearize", "jacfwd", "jacrev", "hessian", "vmap", "Partial"}
 
 RAW = (jax.custom_jvp, jax.custom_vjp)  # whose functions compute with numbers and NumPy arrays as they are
-TYPED = (*typed_scalar_types, TypedNdArray, np.ndarray)
+TYPED = (*typed_scalar_types, TypedNdArray, np.ndarray, bool)
 NUMBERS = (bool, int, float, complex)
+WITH_DTYPES = {int: TypedInt, float: TypedFloat, complex: TypedComplex}
 
 
 @dataclass(frozen=True, repr=False)
@@ -84,7 +87,7 @@ def with_numbers(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[
     else:
         return leaves
     moves = looks_inside(called)  # NumPy's numbers, too, which have no weak type
-    told = [number and (_may_be_number(leaf, deep) or origin in read and (
+    told = [number and not isinstance(leaf, Passed) and (_may_be_number(leaf, deep) or origin in read and (
         moves or isinstance(read[origin].hint, np.generic)))
             for leaf, origin, number, deep in zip(leaves, origins, is_number, reached)]
     return [_number(cap, called, leaf, read.get(origin) if origin else None, read) if number else leaf
@@ -106,14 +109,59 @@ def _of_jax(cap: Capture, fn: Any, lowered: tuple, leaves: list[Any], origins: l
 
 def typed(cap: Capture, fn: Any, lowered: tuple, leaves: list[Any], jaxpr: Any) -> list[Any]:
     """The leaves that a call of JAX's has made, numbers and NumPy arrays in place of the tracers that stand for them.
-    Where JAX traces the caller they are tracers there, too. The program's functions may have made arrays of numbers
-    before, which the jaxpr shows as numbers: nothing is said of these."""
-    knows = may_be_asked(lowered) or isinstance(called_by(fn, lowered), RAW)
-    if cap.under_trace or cap.effects.jitted or not knows:
+    Where JAX traces the caller they are tracers there, too."""
+    if cap.under_trace or cap.effects.jitted:
         return leaves
     rest = iter(literals(jaxpr))
     found = [next(rest) if isinstance(x, jax.Array) else None for x in leaves]
     return [known if isinstance(known, TYPED) else x for x, known in zip(leaves, found)]
+
+
+def as_numbers(cap: Capture, fn: Any, lowered: tuple, leaves: list[Any], shown: list[Any],
+               through: list[Node | None], stands: dict[int, Any]) -> list[Any]:
+    """The leaves of a result with the numbers that JAX is `shown` to give, as it gives them. A number that changes is
+    the Node that has gone `through` equations; that which a function of the program's reads is known by what `stands`
+    for it there."""
+    nodes = cap.numbers.scalar_nodes
+    read = {localise(cap, nodes[v.source]): v for _, v in cap.numbers.scalar_reads if v.source}
+
+    def number(leaf: Any, known: Any, node: Node | None) -> Any:
+        if type(known) in (*typed_scalar_types, bool):
+            return known
+        if type(known) is TypedNdArray and is_aval(leaf):
+            if id(known) not in stands and spells_arrays(lowered):
+                raise Break("leaves", f"{label(fn)} deals with a NumPy array")
+            node = stands.get(id(known), (known, None))[1]
+            if node is not None and not all(_stays_number(s, node) for s in standins_in(lowered)):
+                return leaf
+        value = read.get(node) if node else None
+        if value is None:
+            return leaf
+        if type(value.hint) not in WITH_DTYPES:
+            raise NeedsConcrete(value)
+        return Passed(leaf.shape, leaf.dtype, leaf.weak_type, _with_dtype(
+            value, WITH_DTYPES[type(value.hint)], leaf.dtype, typeof(value.hint)))
+
+    return list(map(number, leaves, shown, through))
+
+
+def _stays_number(standin: Standin, node: Node) -> bool:
+    """Whether no call in a function may have made an array of a number that is its Node: in a trace `jnp.asarray`,
+    `jnp.squeeze` and others give back what they are given."""
+    for graph, captured in standin.ways.values():
+        own = dict(zip(captured, graph.placeholders)).get(node)
+        for call in graph.nodes[:-1] if own else ():
+            given = set(nodes_in((call.args, call.kwargs)))
+            if own in given and call.target is not jax.lax.stop_gradient and not (
+                    is_aval(call.aval) and (len(given) > 1 or call.aval != own.aval)):
+                return False
+    return True
+
+
+def _with_dtype(value: ScalarV, cls: type, dtype: Any, aval: Any) -> ObjectV:
+    made = ObjectV(cls, attrs={"dtype": Const(dtype), "aval": Const(aval)})
+    made.payload = value
+    return made
 
 
 def made_now(cap: Capture, fn: Any, lowered: tuple, real: dict[Node, Any]) -> list[Any] | None:
@@ -128,9 +176,7 @@ def _as_handed(value: ScalarV, found: Any) -> Value | None:
     if type(found) is type(value.hint):
         return value
     if type(found) in typed_scalar_types:
-        made = ObjectV(type(found), attrs={"dtype": Const(found.dtype), "aval": Const(found.aval)})
-        made.payload = value
-        return made
+        return _with_dtype(value, type(found), found.dtype, found.aval)
     if isinstance(found, jax.Array):
         return None
     raise NeedsConcrete(value)

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+from jax._src.literals import typed_scalar_types
 
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.literals import is_literal
@@ -214,7 +215,7 @@ def _is_known(result: Any) -> bool:
 def _is_description(x: Any) -> bool:
     if type(x) is jax.ShapeDtypeStruct:
         return all(type(d) is int for d in x.shape)
-    return is_literal(x) or type(x) is TREEDEF and says_literals(x)
+    return is_literal(x) or type(x) in typed_scalar_types or type(x) is TREEDEF and says_literals(x)
 
 
 def _is_container(result: Any) -> bool:

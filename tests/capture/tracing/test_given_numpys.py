@@ -133,6 +133,22 @@ def test_an_array_is_shown_but_not_lent():
     assert list(x) == [9, 0, 0]
 
 
+def test_calls_that_fail_with_the_arrays_fail():
+    """They hand a function of the program's what only JAX's arrays have; a graph of tracers was taken, which had it."""
+    dynacomp.register_library("putting", pure=True)
+
+    def put(fn, x):
+        return fn(x.at[0].set(9.0))
+
+    put.__module__ = "putting"
+    put = type(put)(put.__code__, {"__name__": "putting"}, "put")
+    compiled = dynacomp.jit(lambda x, y: put(lambda t: jnp.sin(t) * y, x))
+    for k in range(3):
+        with pytest.raises(AttributeError, match="no attribute 'at'"):
+            compiled(np.ones(3), jnp.ones(3) * k)
+    assert compiled(jnp.ones(3), jnp.ones(3))[0] == jnp.sin(9.0)
+
+
 BACK = {
     "vmap": lambda x: jax.vmap(lambda t: t)(x),
     "vmap of two": lambda x: jax.vmap(lambda t, y: (t * 2, y), in_axes=(0, None), out_axes=(0, None))(x, x),

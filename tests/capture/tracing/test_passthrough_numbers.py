@@ -2,10 +2,19 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax import lax
 
 import dynacomp
+
+
+@jax.custom_vjp
+def same(x):
+    return x
+
+
+same.defvjp(lambda x: (x, None), lambda _, cotangent: (cotangent,))
 
 CALLS = {
     "value of the identity": lambda x: jax.value_and_grad(lambda t: t)(x),
@@ -21,6 +30,20 @@ CALLS = {
     "an array of it": lambda x: (jnp.asarray(x), jnp.asarray(x).__pow__(jnp.int32(3)), jnp.asarray(x) + 1),
     "arrays of it in a body": lambda x: jax.value_and_grad(
         lambda t: (t * x, lax.stop_gradient(jnp.asarray(2.0))), has_aux=True)(x),
+    "an array of a number around it": lambda x: jax.value_and_grad(
+        lambda t: (t * x, lax.stop_gradient((jnp.asarray(x), x + 1, jnp.squeeze(x + 2)))), has_aux=True)(x),
+    "checkpoint": lambda x: jax.checkpoint(lambda t: (t, t * x, 2.0, 3, True, x, x + 1, jnp.asarray(2.0)))(x),
+    "checkpoint of an array": lambda x: jax.checkpoint(lambda t: (t, x, t * x, 5))(jnp.ones(2)),
+    "gradient of a checkpoint": lambda x: jax.value_and_grad(
+        jax.checkpoint(lambda t: (t * t, (2.0, x, False))), has_aux=True)(x),
+    "stop_gradient in a body": lambda x: jax.value_and_grad(lambda t: lax.stop_gradient(t))(x),
+    "stop_gradient of all kinds": lambda x: jax.value_and_grad(lambda t: (
+        t * t, lax.stop_gradient((t, x, 2, 3.0, True, jnp.float32(x), jnp.array(2.0)))), has_aux=True)(jnp.float32(x)),
+    "stop_gradient of nothing": lambda x: jax.value_and_grad(lambda t: lax.stop_gradient(2.0))(x),
+    "stop_gradient below jvp": lambda x: jax.jvp(lambda t: (t, lax.stop_gradient(t)), (x,), (1.0,)),
+    "bools": lambda x: (lax.stop_gradient((True, x)), jnp.float32(x)),
+    "a derivative of the program's": lambda x: (same(x), same(3), jnp.float32(x)),
+    "NumPy's": lambda x: (jax.checkpoint(lambda t, u: (u, t))(np.float32(3), np.ones(2)), jnp.float32(x)),
 }
 
 
