@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 LITERALS = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), type(NotImplemented))
+INTEGERS: tuple[type, ...] = tuple(np.dtype(code).type for code in "bhilqBHILQ")
 
 
 def is_literal(obj: Any) -> bool:
     """True of objects that are their value: exact numbers, strings, None, and tuples of them."""
     return type(obj) in LITERALS or type(obj) in (tuple, frozenset) and all(type(x) in LITERALS for x in leaves(obj))
+
+
+def is_plain_key(obj: Any) -> bool:
+    """Whether its hash and equality run no code of the program's: a literal, an integer of NumPy, tuples of such."""
+    if type(obj) in (tuple, frozenset):
+        return all(type(x) in LITERALS or type(x) in INTEGERS for x in leaves(obj))
+    return type(obj) in LITERALS or type(obj) in INTEGERS
 
 
 def leaves(obj: Any) -> Iterator[Any]:

@@ -21,6 +21,7 @@ import numpy as np
 from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.literals import is_literal
+from dynacomp.capture.base.marks import Mark
 from dynacomp.capture.builtins.warning_rows import said_first
 from dynacomp.capture.calls.cache_layout import CACHE, MARK, RESULT, WRAPPER
 from dynacomp.capture.calls.calls import BY_TYPE
@@ -34,7 +35,7 @@ from dynacomp.capture.values.callables import MethodV
 from dynacomp.capture.values.constant import Const, is_const, is_open
 from dynacomp.capture.values.questions import is_plain_tuple, is_value
 from dynacomp.capture.values.value import Value
-from dynacomp.capture.wrapping.builder import wrap
+from dynacomp.capture.wrapping.builder import WRAPPERS, one_object, opaque, wrap
 from dynacomp.capture.wrapping.object_attrs import DESCRIPTORS
 
 NAMES = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, np.dtype)  # what is a key by its identity
@@ -122,6 +123,16 @@ def _bound(cap: Capture, raw: Any, value: Value) -> Value:
     return MethodV(Const(raw), value)
 
 
+def _existing(cap: Capture, wrapper: Any, source: S.Source) -> Value:
+    """One that comes with the call: where each call has brought another, none is worth an entry, and Python asks it."""
+    mark = Mark(wrapper)
+    if S.belongs_to_call(source) and not is_library(wrapper) and cap.root.policy.scalar(source, mark):
+        return opaque(cap, wrapper, source)
+    cap.numbers.scalars[source] = mark
+    return one_object(cap, wrapper, source)
+
+
 SETTLED.append(absent)
+WRAPPERS[WRAPPER] = _existing
 BY_TYPE[WRAPPER] = cached_call
 DESCRIPTORS.append((WRAPPER, _bound))

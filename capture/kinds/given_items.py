@@ -15,7 +15,7 @@ from __future__ import annotations
 import collections
 from typing import Any
 
-from dynacomp.capture.base.literals import is_literal
+from dynacomp.capture.base.literals import INTEGERS, is_plain_key
 from dynacomp.capture.numbers import dynamic_scalars
 from dynacomp.capture.numbers.host_functions import as_scalar
 from dynacomp.capture.symbolic.machine import Capture
@@ -30,6 +30,7 @@ from dynacomp.capture.wrapping.builder import realize
 from dynacomp.capture.wrapping.partial_tables import Entries, entry_of, is_found_anywhere
 
 KEYS = (int, bool, str, bytes)  # whose hash and equality run no code of the program's
+GIVEN_KEYS = (*KEYS, *INTEGERS)  # by which guards look in a table
 TABLES = (dict, collections.defaultdict, collections.OrderedDict, collections.Counter)
 
 
@@ -37,7 +38,7 @@ def item_at(cap: Capture, v: Value, key: Value) -> Value | None:
     """`v[key]`; None for other containers, keys and items."""
     row = kind(v).lookup
     how = None if row is None else row(v)
-    asked = None if how is None else changing_key(cap, key)
+    asked = None if how is None else changing_key(cap, key, GIVEN_KEYS)
     if how is None or asked is None:
         return None
     try:
@@ -51,18 +52,18 @@ def item_at(cap: Capture, v: Value, key: Value) -> Value | None:
 
 def is_there(cap: Capture, v: DictV, key: Value) -> Value | None:
     """`key in v` of a dict, likewise."""
-    asked = changing_key(cap, key) if _is_as_given(v) else None
+    asked = changing_key(cap, key, GIVEN_KEYS) if _is_as_given(v) else None
     if asked is None:
         return None
     return dynamic_scalars.host("contains", dict.__contains__, ScalarV(v.real, source=v.source), asked)
 
 
-def changing_key(cap: Capture, key: Value) -> ScalarV | None:
-    """A key of KEYS that changes, or a tuple of such; None for others."""
+def changing_key(cap: Capture, key: Value, kinds: tuple[type, ...] = KEYS) -> ScalarV | None:
+    """A key of these kinds that changes, or a tuple of such; None for others."""
     if not is_plain_tuple(key):
         found = as_scalar(cap, key)
-        return found if is_scalar(found) and type(found.hint) in KEYS else None
-    parts = [changing_key(cap, x) or x for x in cap.items(key)]
+        return found if is_scalar(found) and type(found.hint) in kinds else None
+    parts = [changing_key(cap, x, kinds) or x for x in cap.items(key)]
     if not any(map(is_changing, parts)) or not all(is_scalar(x) or is_exactly(x, *KEYS) for x in parts):
         return None
     return dynamic_scalars.host("key", _together, *parts)  # type: ignore[return-value]
@@ -79,7 +80,7 @@ def _is_as_given(v: DictV) -> bool:
     """One whose own keys run no code of the program's, either."""
     if v.cls not in TABLES or type(v.items) not in (dict, Entries) or v.owner is not None or v.shows is not None:
         return False
-    return not v.dirty and v.real is not None and v.source is not None and all(map(is_literal, dict.__iter__(v.real)))
+    return not v.dirty and v.real is not None and v.source is not None and all(map(is_plain_key, dict.__iter__(v.real)))
 
 
 def _of_list(v: ListV) -> Any:

@@ -20,7 +20,7 @@ from typing import Any
 
 from dynacomp.capture.base.carriers import carrier
 from dynacomp.capture.base.errors import GiveUp
-from dynacomp.capture.base.literals import is_literal
+from dynacomp.capture.base.literals import is_plain_key
 from dynacomp.capture.graph.size_evaluation import postfix
 from dynacomp.capture.values import sources as S
 
@@ -95,7 +95,7 @@ def _literal(value: Any) -> str:
 
 def _listed(keys: Any) -> str:
     """Keys as text; objects are not asked for theirs, nor for their hash: that would run the program's code."""
-    return ", ".join(_literal(k) if is_literal(k) else _brief(k) for k in keys)
+    return ", ".join(_literal(k) if is_plain_key(k) else _brief(k) for k in keys)
 
 
 def _brief(obj: Any) -> str:

@@ -174,7 +174,7 @@ def _function(cap: Capture, obj: Any, source: S.Source) -> Value:
 
 def _jitted(cap: Capture, obj: Any, source: S.Source) -> Value:
     """So may what `jax.jit` makes, or `jax.custom_vjp`."""
-    return _opened(cap, obj, source) if S.belongs_to_call(source) else _one_object(cap, obj, source)
+    return _opened(cap, obj, source) if S.belongs_to_call(source) else one_object(cap, obj, source)
 
 
 def _opened(cap: Capture, obj: Any, source: S.Source) -> Const:
@@ -379,7 +379,7 @@ def _wrap_other(cap: Capture, obj: Any, source: S.Source) -> Value:
         return opaque(cap, obj, source)
     if is_changeable(obj) and not is_python_class(type(obj)) and not callable(obj):
         return opaque(cap, obj, source)
-    return (_jitted if cls in CUSTOM else _one_object)(cap, obj, source)
+    return (_jitted if cls in CUSTOM else one_object)(cap, obj, source)
 
 
 # Methods of objects that change as they are used: iterators, and what JAX 0.10 asks for the type of its state (`Box`).
@@ -407,7 +407,7 @@ def is_made_anew(cap: Capture, obj: Any, source: S.Source) -> bool:
     return S.belongs_to_call(source) and cap.root.policy.scalar(source, mark)
 
 
-def _one_object(cap: Capture, obj: Any, source: S.Source) -> Value:
+def one_object(cap: Capture, obj: Any, source: S.Source) -> Value:
     """An object that never changes, known by its identity until others come in its place: one that is only looked at
     (a date, a weak reference), or made with each trace (a pullback's jaxpr), at once; what is called, after many."""
     mark = Mark(obj)  # no address: one made anew often stands where the last one stood

@@ -14,7 +14,7 @@ from dynacomp.capture._native import iterated, known_hashes
 from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import ours
-from dynacomp.capture.base.literals import is_literal
+from dynacomp.capture.base.literals import is_literal, is_plain_key
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
@@ -35,7 +35,7 @@ def _dict(cap: Capture, obj: Any, source: S.Source) -> Value:
         return opaque(cap, obj, source)
     cap.guards.add("is_type", source, type(obj))
     names, values = _entries(obj)
-    if in_parts(cap, source) and may_be_in_parts(type(obj)) and all(map(is_literal, names)):
+    if in_parts(cap, source) and may_be_in_parts(type(obj)) and all(map(is_plain_key, names)):
         items: dict[Any, Any] = Entries(cap, obj, source)
     else:
         reading(cap, source)

@@ -114,3 +114,27 @@ def test_a_cache_that_a_function_has_made_is_read_through_what_holds_it():
     del fn, table, compiled
     gc.collect()
     assert ref() is None
+
+
+def asked_by_python(x, n):
+    @functools.cache
+    def scaled(k):
+        return x * k
+
+    first = scaled(n)
+    if first.sum() > 3:
+        print(end="")
+    return scaled(n) is first, scaled(n + 1), scaled.cache_info()
+
+
+def test_wrappers_that_each_call_brings_anew_are_pythons():
+    """Behind a break, or as an argument: no entry is for one of them."""
+    compiled = dynacomp.jit(asked_by_python, backend="eager")
+    given = dynacomp.jit(lambda f, x: f(3) + x, backend="eager")
+    for i in range(10):
+        if i == 6:
+            before = dynacomp.stats()["frames_captured"]
+        x = jnp.arange(3.0)
+        assert repr(compiled(x, i % 2)) == repr(asked_by_python(x, i % 2))
+        assert given(functools.cache(lambda n, i=i: n * i), x).tolist() == [3 * i, 3 * i + 1, 3 * i + 2]
+    assert dynacomp.stats()["frames_captured"] == before

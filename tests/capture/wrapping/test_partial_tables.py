@@ -3,6 +3,7 @@
 import collections
 
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import dynacomp
@@ -60,3 +61,27 @@ def test_a_counter_that_grows_is_captured_a_few_times():
         x = jnp.arange(3.0) + at
         assert count(x, plain, n).tolist() == compiled(x, ours, n).tolist() and plain == ours
     assert dynacomp.stats()["frames_captured"] <= 5 and not dynacomp.stats()["breaks"]
+
+
+ASKING = [
+    lambda x, table, k: x * table.get(k, 0.5),
+    lambda x, table, k: (x + len(table), 3 in table, table.get(5)),
+    lambda x, table, k: [(key, value * x) for key, value in table.items()],
+    lambda x, table, k: sum(x * table[key] for key in sorted(table)),
+]
+MIXED = [int, np.int64, np.uint8, float, np.int32]
+
+
+@pytest.mark.parametrize("fn", ASKING)
+def test_integers_of_numpy_are_keys_like_pythons(fn):
+    """Other ones in each call: what is asked for is guarded, then Python looks."""
+    dynacomp.reset()
+    compiled, captures = dynacomp.jit(fn, backend="eager", options={"measure": False}), []
+    for at in range(15):
+        made = np.int64 if at < 12 else MIXED[at % 5]
+        table = {made(k): k / 2 for k in ((at * 5) % 7, (at * 3) % 11 + 7)}
+        args = jnp.arange(3.0) + at, table, made((at * 2) % 5)
+        before = dynacomp.stats()["frames_captured"]
+        assert repr(compiled(*args)) == repr(fn(*args))
+        captures.append(dynacomp.stats()["frames_captured"] - before)
+    assert sum(captures[8:12]) == 0, captures
