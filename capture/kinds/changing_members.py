@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 from dynacomp.capture.arithmetic.operators import truth
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.kinds.given_items import changing_key
-from dynacomp.capture.kinds.keys import hashable, key_of, missing_key
+from dynacomp.capture.kinds.iteration import iterate
+from dynacomp.capture.kinds.keys import hashable, key_of, members_of, missing_key
 from dynacomp.capture.kinds.membership import MOST, is_key
 from dynacomp.capture.numbers import dynamic_scalars
 from dynacomp.capture.symbolic.machine import Capture
@@ -22,7 +24,7 @@ from dynacomp.capture.symbolic.side_effects import mutating, removing
 from dynacomp.capture.values.computed import ScalarV
 from dynacomp.capture.values.constant import Const
 from dynacomp.capture.values.containers import SetV
-from dynacomp.capture.values.questions import is_value
+from dynacomp.capture.values.questions import is_dict, is_set, is_value
 from dynacomp.capture.values.standing import IdV
 from dynacomp.capture.values.value import Value, existing
 from dynacomp.capture.wrapping.changing_contents import in_parts
@@ -124,6 +126,57 @@ def clear(cap: Capture, v: SetV) -> None:
     emptied = v.real is not None and v.holder is None
     v.unread, v.parts = None, Members(Const(()), emptied=True) if emptied else None
     v.items = set()
+
+
+def update(cap: Capture, v: SetV, *others: Value) -> None:
+    for other in others:
+        if _at_once(other):
+            change(cap, v, "update", other)
+        else:
+            for item in iterate(cap, other):
+                add(cap, v, item)
+
+
+def difference_update(cap: Capture, v: SetV, *others: Value) -> None:
+    for other in others:
+        if _at_once(other):
+            change(cap, v, "difference_update", other)
+        else:
+            for item in iterate(cap, other):
+                discard(cap, v, item)
+
+
+def intersection_update(cap: Capture, v: SetV, *others: Value) -> None:
+    change(cap, v, "intersection_update", *others)
+
+
+def symmetric_difference_update(cap: Capture, v: SetV, other: Value) -> None:
+    change(cap, v, "symmetric_difference_update", other)
+
+
+def _at_once(other: Value) -> bool:
+    """Whether a set takes these at once: it makes room for all of them first, so that the order is another one."""
+    return is_set(other) or is_dict(other) and other.cls is dict
+
+
+def change(cap: Capture, v: SetV, name: str, *others: Value) -> None:
+    """A method of sets that changes one by all of `others`; the log has the keys of each, and what they are in."""
+    log = v.log if v.members is not None else None
+    operands = [members_of(cap, other) if _at_once(other) else tuple(members_of(cap, other)) for other in others]
+    keys = tuple(map(tuple, operands))
+    mutating(cap, v)
+    getattr(v.members, name)(*operands)
+    plain = not any(other is v for other in others) and not any(map(_is_symbolic, chain(*keys)))
+    how = (name, *map(_made_as, others))
+    v.log = (*log, (keys, how)) if log is not None and plain else None
+
+
+def _is_symbolic(key: Any) -> bool:
+    return is_value(key) or type(key) is ChangingKey
+
+
+def _made_as(other: Value) -> str:
+    return ("dict" if is_dict(other) else "set") if _at_once(other) else "tuple"
 
 
 def made_of(cap: Capture, items: Iterable[Value], **how: Any) -> SetV:

@@ -23,7 +23,7 @@ from dynacomp.capture.symbolic.side_effects import mutating, removing
 from dynacomp.capture.values.constant import Const, stands_for
 from dynacomp.capture.values.containers import DictV, SetV, TupleV, ViewV
 from dynacomp.capture.values.kind import Kind, define, kind
-from dynacomp.capture.values.questions import is_dict, is_tuple
+from dynacomp.capture.values.questions import is_dict, is_set, is_tuple
 from dynacomp.capture.values.value import Value, as_python
 from dynacomp.capture.wrapping.builder import realize
 
@@ -127,13 +127,11 @@ def _view_compare(op: Any) -> Any:
     return row
 
 
-def _change_in_place(op: Any) -> Any:
+def _change_in_place(op: Any, by_elements: Any) -> Any:
     def row(cap: Capture, a: SetV, b: Value) -> Any:
-        right = _as_set(cap, b)
-        if right is None or a.cls is not set:
-            return NotImplemented
-        mutating(cap, a)
-        op(a.members, right)
+        if not is_set(b) or a.cls is not set:
+            return _set_op(op)(cap, a, b)  # a view's operator, which makes a new set
+        by_elements(cap, a, b)
         return a
     return row
 
@@ -211,23 +209,10 @@ def _move_to_end(cap: Capture, v: DictV, key: Value, last: Value = Const(True)) 
     v.items = {**v.items, **moved} if as_python(last) else {**moved, **v.items}
 
 
-def _set_update(cap: Capture, v: SetV, *others: Value) -> None:
-    mutating(cap, v)
-    for other in others:
-        v.members.update(members_of(cap, other))
-
-
 def _set_method(name: str) -> Any:
     def row(cap: Capture, v: SetV, *others: Value) -> Value:
         found = getattr(v.members, name)(*(members_of(cap, o) for o in others))
         return Const(found) if isinstance(found, bool) else SetV(found, v.cls)
-    return row
-
-
-def _set_change(name: str) -> Any:
-    def row(cap: Capture, v: SetV, *others: Value) -> None:
-        mutating(cap, v)
-        getattr(v.members, name)(*(members_of(cap, o) for o in others))
     return row
 
 
@@ -251,10 +236,10 @@ METHODS: dict[type, dict[str, Any]] = {
             "clear": _clear, "copy": _dict_copy, "move_to_end": _move_to_end,
             **{k: (lambda kind: lambda cap, v: ViewV(v, kind))(k) for k in ("keys", "values", "items")}},
     SetV: {**{m.__name__: m for m in (changing_members.add, changing_members.discard, changing_members.remove,
-                                      changing_members.clear)}, "update": _set_update, "pop": _set_pop,
+                                      changing_members.clear, changing_members.update,
+                                      changing_members.intersection_update, changing_members.difference_update,
+                                      changing_members.symmetric_difference_update)}, "pop": _set_pop,
            "copy": lambda cap, v: v if v.cls is frozenset else SetV(set(v.members), v.cls),
-           **{n: _set_change(n) for n in ("intersection_update", "difference_update",
-                                          "symmetric_difference_update")},
            **{n: _set_method(n) for n in ("union", "intersection", "difference", "symmetric_difference",
                                           "issubset", "issuperset", "isdisjoint")}},
 }
@@ -263,5 +248,7 @@ OPERATORS: dict[tuple[str, type], Any] = {
     **{(op.__name__, kind): _set_op(op) for op in SET_OPS for kind in (SetV, ViewV)},
     **{(op.__name__, SetV): _set_compare(op) for op in SET_COMPARISONS},
     **{(op.__name__, ViewV): _view_compare(op) for op in SET_COMPARISONS},
-    **{(op.__name__, SetV): _change_in_place(op) for op in (operator.ior, operator.iand, operator.isub, operator.ixor)},
+    **{(f"i{op.__name__.strip('_')}", SetV): _change_in_place(op, by) for op, by in zip(SET_OPS, (
+        changing_members.update, changing_members.intersection_update, changing_members.difference_update,
+        changing_members.symmetric_difference_update))},
 }

@@ -400,17 +400,28 @@ def _digests(keys: Any) -> tuple[int | None, ...] | None:
 
 def load_keys(e: Emitter, keys: Any) -> None:
     for key in keys:
-        if is_value(key):
-            e.whole(bare(key))
-        else:
-            e.const(key)
+        _load_key(e, key)
     e.op("BUILD_TUPLE", len(keys))
 
 
-def load_changes(e: Emitter, log: tuple[tuple[Any, bool], ...]) -> None:
-    """What was added to a set or taken out: keys, whether each was added."""
-    load_keys(e, [key for key, _ in log])
-    e.const(tuple(added for _, added in log))
+def _load_key(e: Emitter, key: Any) -> None:
+    if is_value(key):
+        e.whole(bare(key))
+    else:
+        e.const(key)
+
+
+def load_changes(e: Emitter, log: tuple[tuple[Any, Any], ...]) -> None:
+    """What was added to a set or taken out: keys, and how (see `runtime.change_set`)."""
+    for key, how in log:
+        if isinstance(how, bool):
+            _load_key(e, key)
+        else:
+            for operand in key:
+                load_keys(e, operand)
+            e.op("BUILD_TUPLE", len(key))
+    e.op("BUILD_TUPLE", len(log))
+    e.const(tuple(how for _, how in log))
     e.op("BUILD_TUPLE", 2)
 
 

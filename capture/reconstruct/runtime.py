@@ -17,6 +17,7 @@ import types
 import typing
 import warnings
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -418,12 +419,19 @@ def _same_keys(old: list[Any], new: list[Any]) -> bool:
         and a == b for a, b in zip(old, new))
 
 
-def change_set(obj: Any, change: tuple[tuple, tuple[bool, ...]], emptied: bool = False) -> None:
-    """Adds keys to a set or takes them out, one by one: keys, whether each is added; `emptied`: all go first."""
+OPERANDS: dict[str, Callable[[Any], Any]] = {"tuple": tuple, "set": set, "dict": dict.fromkeys}
+
+
+def change_set(obj: Any, change: tuple[tuple, tuple[Any, ...]], emptied: bool = False) -> None:
+    """Adds keys to a set or takes them out, one by one: keys, whether each is added; or the keys of all operands of a
+    method, its name and what each is. `emptied`: all go first."""
     if emptied:
         set.clear(obj)
-    for key, added in zip(*change):
-        (set.add if added else set.discard)(obj, key)
+    for key, how in zip(*change):
+        if type(how) is bool:
+            (set.add if how else set.discard)(obj, key)
+        else:
+            getattr(set, how[0])(obj, *(OPERANDS[made](keys) for made, keys in zip(how[1:], key)))
 
 
 def replace_set(obj: Any, items: Any) -> None:

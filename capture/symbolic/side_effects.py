@@ -19,7 +19,7 @@ from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.undo_log import save
 from dynacomp.capture.values.computed import ArrayV, NumberV
-from dynacomp.capture.values.containers import DictV, SetV
+from dynacomp.capture.values.containers import DictV, SetV, as_grown
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import ObjectV
 from dynacomp.capture.values.questions import is_cell, is_dict, is_function, is_lazy, is_object, is_value
@@ -72,7 +72,7 @@ def _changing_set(v: SetV) -> None:
     v.dirty = True
     v.log = None  # who adds to it or takes out notes that after this
     if v.parts is None and v.members is v.real:
-        v.items = set(v.members)
+        v.items = as_grown(v.members)
 
 
 def _changing_dict(v: DictV) -> None:

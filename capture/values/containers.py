@@ -132,8 +132,14 @@ class SetV(MutableV):
             parts, self.parts = self.parts, None
             self._members, self.log = parts.applied(self._members), parts.constants()
             if self.dirty and self._members is self.real:
-                self._members = set(self.real)
+                self._members = as_grown(self.real)
         return self._members
+
+
+def as_grown(real: Any) -> set[Any]:
+    """A copy that takes new elements as `real` does: one by set() has room of its own, another order then."""
+    grown = set(iter(real))  # one by one
+    return grown if grown.__sizeof__() == real.__sizeof__() and [*grown] == [*real] else set(real)
 
 
 def _in_order(self: Any) -> Any:

@@ -17,6 +17,7 @@ from typing import Any
 from dynacomp.capture.numbers import dynamic_scalars
 from dynacomp.capture.values.computed import ScalarV
 from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.containers import as_grown
 from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping.keyed_tables import ChangingKey, as_constant
 
@@ -52,7 +53,7 @@ class Members:
         """The elements that there are now, of these: the entry serves the keys of this call then."""
         if not self.log and not self.emptied:
             return elements
-        made = set() if self.emptied else set(elements)
+        made = set() if self.emptied else as_grown(elements)
         for key, added in self.log:
             (made.add if added else made.discard)(as_constant(key))
         return made

@@ -2,6 +2,7 @@
 elements in Python's own order."""
 
 import functools
+import operator
 
 import jax
 import jax.numpy as jnp
@@ -216,3 +217,76 @@ def test_sets_of_ids_change():
         assert (compiled(array(2), part, ours) == seen_part(array(2), part, plain)).all()
         assert list(ours) == list(plain)
     assert dynacomp.stats()["frames_captured"] <= 3 and not dynacomp.stats()["breaks"]
+
+
+OTHER = {"a": 1, 8: 2, 48: 3}
+CHANGES = [
+    lambda s: s.update([24, 0, 8]), lambda s: s.update({32, 64}, (16,)), lambda s: s.update(OTHER),
+    lambda s: s.update(OTHER.keys()), lambda s: s.difference_update([8, 24], {0}),
+    lambda s: s.intersection_update({16, 8, 0, 24}, (0, 8, 16, 24)),
+    lambda s: s.symmetric_difference_update({24, 8, 80}), lambda s: operator.ior(s, {24, 0, 96}),
+    lambda s: operator.isub(s, {24, 0}), lambda s: operator.iand(s, {8, 16, 24}),
+    lambda s: operator.ixor(s, {8, 0, 40}), lambda s: operator.ior(s, OTHER.keys()),
+    lambda s: operator.isub(s, OTHER.keys()), lambda s: s.difference_update(s),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_sets_changed_by_others_keep_their_order(change):
+    """They were emptied and filled anew (wrong); with a view, `s |= view` changed the set that was there (wrong)."""
+    def program(x, s):
+        old = s
+        changed = change(s)
+        s = old if changed is None else changed
+        s.add(72)
+        return x * 2, s is old, len(s)
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for elements in ((16, 8, 0), (0, 24, 8, 16, 1, 9), (16, 8, 0), (8, 16, 0), (16, 8, 0)):
+        ours, plain = set(elements), set(elements)
+        assert not unlike(outcome(program, (array(2), plain)), outcome(compiled, (array(2), ours)))
+        assert list(ours) == list(plain)
+    assert dynacomp.stats()["frames_captured"] <= 4 and not dynacomp.stats()["breaks"]
+
+
+def test_lists_that_change_are_added_one_by_one():
+    def program(x, s, n):
+        s.update([n * 8, 0, 8])
+        return x * 2, n * 8 in s
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for n in range(10):
+        ours, plain = {16, n}, {16, n}
+        assert not unlike(outcome(program, (array(2), plain, n)), outcome(compiled, (array(2), ours, n)))
+        assert list(ours) == list(plain)
+    assert dynacomp.stats()["frames_captured"] <= 3 and not dynacomp.stats()["breaks"]
+
+
+def test_what_was_added_before_an_element_that_cannot_be_is_there():
+    def program(x, s, items):
+        try:
+            s.update(items)
+        except TypeError:
+            return x * 2
+        return x
+
+    compiled = dynacomp.jit(program, backend="eager")
+    for items in ([8, 0, []], [40, [], 2], [1, 2, 3]) * 2:
+        ours, plain = {16, 9}, {16, 9}
+        assert (compiled(array(2), ours, items) == program(array(2), plain, items)).all()
+        assert list(ours) == list(plain)
+
+
+def test_a_set_that_grew_is_seen_in_its_order():
+    def program(x, s):
+        s.add(72)
+        return x * 2, list(s)
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for elements in ((17, 32, 0, 8, 3), (40, 9, 16, 1, 3), (0, 8, 40, 16, 3), (16, 8)):
+        ours, plain = set(iter(elements)), set(iter(elements))  # with the room of one that grew
+        assert not unlike(outcome(program, (array(2), plain)), outcome(compiled, (array(2), ours)))
+    assert not dynacomp.stats()["breaks"]
