@@ -6,6 +6,7 @@ Instances of Python classes are in object_attrs.py, stores and deletions in stor
 from __future__ import annotations
 
 import enum
+import functools
 import types
 import weakref
 from collections.abc import Callable
@@ -361,14 +362,22 @@ def _slice(cap: Capture, value: Any, name: str) -> Value:
 
 
 def _partial(cap: Capture, value: PartialV, name: str) -> Value:
-    if name in value.attrs:
-        return value.attrs[name]
     if name == "keywords":
         return keywords_of(cap, value)
-    found = {"func": lambda: value.func, "args": lambda: TupleV(list(value.args))}.get(name)
-    if found is None:
-        raise no_attribute("functools.partial", name)
-    return found()
+    found = OF_PARTIAL.get(name)
+    if found is not None:
+        return found(value)
+    if name in value.attrs:
+        return cap.realize(value.attrs[name])
+    if lookup(functools.partial, name)[1] is not MISSING:
+        raise Break("attribute", f"{name!r} of a partial")
+    if value.source is not None:
+        cap.guards.add("missing", value.source, name)
+    raise no_attribute("functools.partial", name)
+
+
+OF_PARTIAL: dict[str, Callable[[PartialV], Value]] = {
+    "func": lambda v: v.func, "args": lambda v: TupleV(list(v.args)), "__class__": lambda v: Const(functools.partial)}
 
 
 def keywords_of(cap: Capture, value: PartialV) -> Value:

@@ -230,7 +230,9 @@ def _partial(cap: Capture, obj: Any, source: S.Source) -> PartialV:
                         for name, member in PARTIAL.items()]  # past what a subclass may say of them
     func, args, kwargs = parts
     kwargs.items.update({k: realize(cap, v) for k, v in kwargs.items.items()})
-    return PartialV(func, items_of(cap, args), kwargs.items, source=source)
+    noted: Any = functools.partial.__reduce__(obj)[2][3] or {}  # which makes no dict where there is none
+    attrs = {name: Lazy(found, S.Attr(source, name)) for name, found in noted.items()}
+    return PartialV(func, items_of(cap, args), kwargs.items, attrs, source=source)
 
 
 PARTIAL: dict[str, Any] = {name: vars(functools.partial)[name] for name in ("func", "args", "keywords")}

@@ -434,3 +434,41 @@ def test_wrappers_of_library_functions():
         return of_jax(x) + of_a_library(x), of_jax.__name__, same, of_a_library.__wrapped__ is optax.l2_loss
 
     check_one_graph(program, (jnp.arange(3.0),), (jnp.ones(3),))
+
+
+def noting(**attrs):
+    made = functools.partial(jnp.multiply, 2.0)
+    made.__dict__.update(attrs)
+    return made
+
+
+def of_partial(x, p):
+    try:
+        tag = p.tag
+    except AttributeError:
+        tag = "none"
+    return p(x), tag, getattr(p, "tag", 7), hasattr(p, "__name__"), getattr(p, "__wrapped__", None) is jnp.multiply
+
+
+def test_what_a_given_partial_notes_is_found():
+    """It seemed to note nothing (wrong)."""
+    given = [noting(), noting(tag="a"), noting(tag="b"), functools.update_wrapper(noting(), jnp.multiply), noting()]
+    dynacomp.reset()
+    compiled = dynacomp.jit(of_partial, backend="eager")
+    for p in given * 2:
+        assert str(compiled(jnp.arange(3.0), p)) == str(of_partial(jnp.arange(3.0), p))
+    assert dynacomp.stats()["frames_captured"] <= 5 and not dynacomp.stats()["breaks"]
+
+
+def test_what_a_new_partial_has_from_its_class():
+    def program(x):
+        p = functools.partial(jnp.multiply, 2.0)
+        try:
+            table = p.__dict__
+        except AttributeError:
+            table = "none"
+        return p(x), table, p.__doc__[:7], p.__class__ is functools.partial
+
+    compiled = dynacomp.jit(program, backend="eager")
+    for _ in range(2):
+        assert str(compiled(jnp.arange(3.0))) == str(program(jnp.arange(3.0)))
