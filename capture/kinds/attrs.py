@@ -472,7 +472,7 @@ def _library(cap: Capture, value: LibraryV, name: str) -> Value:
         return BuiltinMethodV(value, name)
     if name == "__dict__":  # a library's function has the entries of the program's that it is made of
         raise Break("attribute", "the dictionary of a library's object")
-    if is_function_like(value.real) and _is_noted(value, name) and value.source is not None:
+    if is_function_like(value.real) and _is_noted(cap, value, name) and value.source is not None:
         return wrap(cap, own_dict(value.real)[name], S.Attr(value.source, name))
     found = value.fields.get(name) or library_call(cap, getattr, [value, Const(name)], name=name)
     if is_library_object(found) and name in getattr(type(value.real), "_fields", ()):
@@ -480,11 +480,13 @@ def _library(cap: Capture, value: LibraryV, name: str) -> Value:
     return found
 
 
-def _is_noted(value: LibraryV, name: str) -> bool:
+def _is_noted(cap: Capture, value: LibraryV, name: str) -> bool:
     """Whether a function that JAX has made notes this beside its tree; raises as it would where nothing of that name
     is found."""
     noted = name in own_dict(value.real)
     if not noted and lookup(type(value.real), name)[1] is MISSING:
+        if value.source is not None:
+            cap.guards.add("missing", value.source, name)
         raise no_attribute(type(value.real).__name__, name)
     return noted
 

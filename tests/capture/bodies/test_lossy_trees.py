@@ -126,3 +126,16 @@ def test_a_linearized_function_says_what_it_says():
         return y, push(x), getattr(push, "out_nzs", None)
 
     check_one_graph(program, *((ones(k), k + 0.5) for k in range(3)), captures=2)
+
+
+def test_what_a_given_function_notes_is_guarded():
+    def program(x, f):
+        return f(x), getattr(f, "tag", "none")
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program)
+    for tag in (None, "a", "b", None, "a", "c"):
+        f = jax.tree_util.Partial(jnp.multiply, 2.0)
+        vars(f).update({} if tag is None else {"tag": tag})
+        assert compiled(ones(1), f)[1] == (tag or "none")
+    assert dynacomp.stats()["frames_captured"] <= 3 and not dynacomp.stats()["breaks"]
