@@ -1,5 +1,5 @@
 /* `("number", dst, a, op, b)`: what Python's `op` makes of the numbers or strings in registers a and b (-1: of
- * a alone), how many elements a list, set or dict has, or the id of any object. Of exact ints, floats, bools and strings only, so that no code
+ * a alone), how many elements a list, set or dict has, the id of any object, or whether it has a dict. Of exact ints, floats, bools and strings only, so that no code
  * of the program runs, and of NumPy's own scalars where that does not warn (they are compared, or asked for their
  * truth); an operation that raises fails the guard. */
 #include "native.h"
@@ -25,6 +25,12 @@ static PyObject *length(PyObject *a)
     return n < 0 ? NULL : PyLong_FromSsize_t(n);
 }
 
+static PyObject *has_dict(PyObject *a) /* a partial's: it is made when somebody asks */
+{
+    PyObject **dict = _PyObject_GetDictPtr(a);
+    return PyBool_FromLong(dict && *dict);
+}
+
 static PyObject *address(PyObject *a) { return PyLong_FromVoidPtr(a); } /* as `id` makes it */
 
 typedef struct {
@@ -41,7 +47,7 @@ static const Operator operators[] = {
     {"gt", NULL, gt, true}, {"ge", NULL, ge, true}, {"eq", NULL, eq, true}, {"ne", NULL, ne, true},
     {"neg", PyNumber_Negative, NULL, true}, {"pos", PyNumber_Positive, NULL, true},
     {"abs", PyNumber_Absolute, NULL, true}, {"truth", truth, NULL, true}, {"len", length, NULL, false},
-    {"id", address, NULL, false},
+    {"id", address, NULL, false}, {"has_dict", has_dict, NULL, false},
     {NULL, NULL, NULL, false},
 };
 
@@ -66,7 +72,8 @@ static int finish_number(Step *s, Builder *b)
 static bool exact(PyObject *x, const Operator *op)
 {
     if (PyLong_CheckExact(x) || PyFloat_CheckExact(x) || PyBool_Check(x) || PyUnicode_CheckExact(x) ||
-        PyBytes_CheckExact(x) || PyComplex_CheckExact(x) || op->one == address) {
+        PyBytes_CheckExact(x) || PyComplex_CheckExact(x) || op->one == address ||
+        op->one == has_dict) {
         return true;
     }
     if (op->one == length) { /* of a list, set or dict, past no method of the program's */

@@ -19,7 +19,7 @@ import numpy as np
 
 from dynacomp.capture.arithmetic import graph_scalars, later
 from dynacomp.capture.arithmetic.indices import index_value
-from dynacomp.capture.arithmetic.operators import as_bool, fold
+from dynacomp.capture.arithmetic.operators import as_bool, fold, truth
 from dynacomp.capture.base.classes import mro
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.hashes import hashes_as_text, note_hashes
@@ -34,8 +34,8 @@ from dynacomp.capture.kinds.iteration import iterate, listed
 from dynacomp.capture.kinds.keys import hash_value, members_of, own_order, pairs
 from dynacomp.capture.kinds.text import text
 from dynacomp.capture.kinds.whole_loops import looped
-from dynacomp.capture.numbers import size_values
-from dynacomp.capture.reconstruct import tracebacks
+from dynacomp.capture.numbers import dynamic_scalars, size_values
+from dynacomp.capture.reconstruct import runtime, tracebacks
 from dynacomp.capture.rows import alike_items, grown_lists
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.values.callables import PartialV, SuperV
@@ -303,9 +303,16 @@ def _range(cap: Capture, *args: Value) -> Value:
 # --- functools, super
 
 
+def _has_dict(cap: Capture, fn: PartialV) -> bool:
+    """Whether a partial stays itself inside another, as one that notes something does."""
+    if fn.source is None or fn.real is None:
+        return bool(fn.attrs)
+    return truth(cap, dynamic_scalars.host("has_dict", runtime.has_dict, ScalarV(fn.real, source=fn.source)))
+
+
 @row(functools.partial)
 def _partial(cap: Capture, fn: Value, *args: Value, **kwargs: Value) -> Value:
-    if isinstance(fn, PartialV) and not fn.attrs:
+    if isinstance(fn, PartialV) and not _has_dict(cap, fn):
         return PartialV(fn.func, [*fn.args, *args], {**fn.kwargs, **kwargs})
     return PartialV(fn, list(args), kwargs)
 

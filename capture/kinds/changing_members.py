@@ -129,21 +129,20 @@ def clear(cap: Capture, v: SetV) -> None:
 
 
 def update(cap: Capture, v: SetV, *others: Value) -> None:
-    for other in others:
-        if _at_once(other):
-            change(cap, v, "update", other)
-        else:
-            for item in iterate(cap, other):
-                add(cap, v, item)
+    _one_after_the_other(cap, v, "update", add, others)
 
 
 def difference_update(cap: Capture, v: SetV, *others: Value) -> None:
+    _one_after_the_other(cap, v, "difference_update", discard, others)
+
+
+def _one_after_the_other(cap: Capture, v: SetV, name: str, by_item: Any, others: tuple[Value, ...]) -> None:
     for other in others:
         if _at_once(other):
-            change(cap, v, "difference_update", other)
+            change(cap, v, name, other)
         else:
             for item in iterate(cap, other):
-                discard(cap, v, item)
+                by_item(cap, v, item)
 
 
 def intersection_update(cap: Capture, v: SetV, *others: Value) -> None:

@@ -307,7 +307,17 @@ def function(code: Any, globals_: Any, names: tuple[str, str], defaults: Any, kw
 
 
 def partial(fn: Any, args: tuple, keys: tuple, values: tuple) -> Any:
-    return functools.partial(fn, *args, **dict(zip(keys, values)))
+    """A partial of `fn` itself: CPython takes another partial's parts in its place, unless that has a dict, which is
+    filled later."""
+    made = functools.partial(fn, *args, **dict(zip(keys, values)))
+    if made.func is not fn:
+        made.__setstate__((fn, args, dict(zip(keys, values)), None))  # type: ignore[attr-defined]
+    return made
+
+
+def has_dict(made: functools.partial) -> bool:
+    """Whether a partial has one, empty or not; to ask for it would make it."""
+    return functools.partial.__reduce__(made)[2][3] is not None  # type: ignore[index,misc]
 
 
 def call(fn: Any, args: tuple, keys: tuple, values: tuple) -> Any:

@@ -147,7 +147,7 @@ def identity_key(payload: Any) -> Any:
 
 NUMBER_OPS = frozenset({  # what `_native/guard_numbers.c` computes without a call
     "add", "sub", "mul", "truediv", "floordiv", "pow", "mod", "lt", "le", "gt", "ge", "eq", "ne", "neg", "pos", "abs",
-    "truth", "len", "id"})
+    "truth", "len", "id", "has_dict"})
 MAX_REGISTERS = 1 << 14  # of a GuardProgram, see _native/native.h
 
 

@@ -73,7 +73,7 @@ from dynacomp.capture.wrapping.builtin_subclasses import (
 )
 from dynacomp.capture.wrapping.constants import const_array
 from dynacomp.capture.wrapping.immutability import TREEDEF
-from dynacomp.capture.wrapping.pytree_shells import Memo, Unseen, attributes, fixed_fields, shell
+from dynacomp.capture.wrapping.pytree_shells import Looked, Memo, Unseen, attributes, fixed_fields, shell
 
 LIKE_ARRAYS = {"shape", "dtype", "ndim"}  # attributes by which JAX tells what it is given
 CONVERTED = (*LIKE_ARRAYS, "aval", "__array__", "__jax_array__", "__array_interface__", "__dlpack__", "__len__",
@@ -249,8 +249,10 @@ def _shell_of(cap: Capture, value: ObjectV) -> tuple[Memo, Any, Any]:
         built = shell(cap, value, memo)
         try:
             leaves, treedef = jax.tree.flatten(built)
-            looked = any(type(x) is Unseen for x in leaves) or in_structure(treedef, Unseen)
-        except ours(Exception):  # of one that has looked at an Unseen, maybe
+            looked = bool(memo.seen) or any(type(x) is Unseen for x in leaves) or in_structure(treedef, Unseen)
+        except Looked:
+            looked = True
+        except ours(Exception):  # an Unseen would not do, maybe
             looked = True
         if not looked:
             return memo, built, (leaves, treedef)

@@ -163,7 +163,7 @@ def _partial(cap: Capture, value: PartialV, depth: int) -> Value | None:
         return None
     given = [v for v in args if v is not None]
     own = len(value.args)
-    return PartialV(func, given[:own], dict(zip(value.kwargs, given[own:])))
+    return PartialV(func, given[:own], dict(zip(value.kwargs, given[own:])), value.attrs)
 
 
 def _mark(cap: Capture, value: OpaqueV, depth: int) -> Value | None:

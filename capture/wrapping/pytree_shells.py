@@ -9,8 +9,10 @@ has one shell for that, and structures that keep the same object are equal.
 from __future__ import annotations
 
 import collections
+import inspect
 import operator
 import threading
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -40,36 +42,41 @@ from dynacomp.capture.wrapping.builtin_subclasses import IMMUTABLE, built_in_bas
 CLASSES = S.Attr(S.Root(tree_util, "jax._src.tree_util"), "_registry")
 
 
-class Looked(Exception):
-    """Somebody asks what an Unseen stands for."""
+class Looked(BaseException):
+    """Somebody asks what an Unseen stands for. No `except Exception` of the program's takes it for its own."""
 
 
 class Unseen:
     """Stands in a shell for an object that a container of the program's class notes beside its items (a tracker), which
-    nobody has to look at to take the container apart: of the object its class is known."""
+    nobody has to look at to take the container apart: of the object its class is known. `seen` gets an entry where
+    somebody looks, whatever becomes of that."""
 
-    def __init__(self, cls: type) -> None:
+    def __init__(self, cls: type, seen: list[bool]) -> None:
         object.__setattr__(self, "cls", cls)
+        object.__setattr__(self, "seen", seen)
 
     def __getattribute__(self, name: str) -> Any:
         if name == "__class__":
             return object.__getattribute__(self, "cls")
-        raise Looked(name)
+        return Unseen._looked(self)
 
     def _looked(self, *args: Any) -> Any:
+        object.__getattribute__(self, "seen").append(True)
         raise Looked
 
+    __getitem__ = __contains__ = __lt__ = __gt__ = __add__ = __enter__ = __int__ = __float__ = __index__ = _looked
     __bool__ = __eq__ = __hash__ = __iter__ = __len__ = __call__ = __setattr__ = __repr__ = _looked  # type: ignore
 
 
 class Memo(dict[int, tuple[Value, Any]]):
     """id of a Value → it, and its real object. `is_leaf`: whether what takes the tree apart looks into an object of the
     program's; `inside` how many objects that are taken apart we are, where it may be a static field; `defers`: whether
-    there may be Unseens in shells."""
+    there may be Unseens in shells, and `seen` whether somebody looked at one."""
 
     def __init__(self, is_leaf: Callable[[Any], bool] = lambda real: False, defers: bool = False) -> None:
         super().__init__()
         self.is_leaf, self.inside, self.defers = is_leaf, 0, defers
+        self.seen: list[bool] = []
         self.leaves: dict[int, ObjectV] = {}
 
     def takes_as_leaf(self, value: Value) -> bool:
@@ -154,12 +161,33 @@ def _object(cap: Capture, value: ObjectV, memo: Memo) -> Any:
     found = attributes(cap, value)
     for name in [n for n in fields(built) if n not in found]:  # gone since it was made
         object.__delattr__(built, name)
-    defers, memo.inside = memo.defers and value.payload is not None, memo.inside + 1
+    defers = memo.defers and value.payload is not None and not asks_types(value.cls)
+    memo.inside += 1
     for name, attr in found.items():
         fixed = size_values.known(cap, attr)  # its class may look at it
-        object.__setattr__(built, name, Unseen(fixed.cls) if defers and _is_beside(fixed) else shell(cap, fixed, memo))
+        put_off = defers and _is_beside(fixed)
+        object.__setattr__(built, name, Unseen(fixed.cls, memo.seen) if put_off else shell(cap, fixed, memo))  # type: ignore
     memo.inside -= 1
     return built
+
+
+def asks_types(cls: type) -> bool:
+    """Whether the code that takes objects of a class apart may ask for a `type`, which an Unseen has not of the object
+    that it stands for: `type` stands in it, or in a method or function that it names."""
+    row = REGISTRY.get(cls)
+    todo, known = [] if row is None else [row.to_iter], set[types.CodeType]()
+    while todo:
+        fn = todo.pop()
+        fn = getattr(fn, "__func__", fn)
+        if not isinstance(fn, types.FunctionType) or fn.__code__ in known:
+            continue
+        known.add(fn.__code__)
+        if "type" in fn.__code__.co_names:
+            return True
+        named = inspect.getclosurevars(fn)
+        todo += [*named.nonlocals.values(), *named.globals.values(), *(
+            entries(base)[name] for name in fn.__code__.co_names for base in mro(cls) if name in entries(base))]
+    return False
 
 
 def _is_beside(attr: Value) -> bool:

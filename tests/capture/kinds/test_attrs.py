@@ -472,3 +472,30 @@ def test_what_a_new_partial_has_from_its_class():
     compiled = dynacomp.jit(program, backend="eager")
     for _ in range(2):
         assert str(compiled(jnp.arange(3.0))) == str(program(jnp.arange(3.0)))
+
+
+def within(x, p):
+    q = functools.partial(p)
+    return q(x), q.func is p
+
+
+def test_a_partial_that_notes_something_stays_itself_in_another():
+    """As it does in CPython, which takes the parts of those without a dict."""
+    dynacomp.reset()
+    compiled = dynacomp.jit(within, backend="eager")
+    for p in (noting(tag=1), functools.partial(jnp.multiply, 2.0), noting(tag=2), noting(), noting(tag=3)):
+        assert compiled(jnp.arange(3.0), p)[1] == within(jnp.arange(3.0), p)[1] == (p.__reduce__()[2][3] is not None)
+    assert dynacomp.stats()["frames_captured"] <= 3 and not dynacomp.stats()["breaks"]
+
+
+def test_such_a_partial_made_before_a_break():
+    def program(x):
+        p = functools.partial(jnp.multiply, 2.0)
+        p.tag = 3
+        q = functools.partial(p, where=True)
+        dynacomp.graph_break()
+        return x * 2, q.func is p, q.keywords, p.tag
+
+    compiled = dynacomp.jit(program, backend="eager")
+    for _ in range(2):
+        assert str(compiled(jnp.arange(3.0))) == str(program(jnp.arange(3.0)))

@@ -581,6 +581,14 @@ def test_ids_are_those_of_any_objects():
         assert check([("local", 0, 0), ("number", 1, 0, "id", -1), ("eq", 1, id(thing) + 16)], thing) == 2
 
 
+def test_whether_a_partial_has_a_dict_is_asked_without_making_one():
+    made = functools.partial(len)
+    has = lambda answer: check([("local", 0, 0), ("number", 1, 0, "has_dict", -1), ("eq", 1, answer)], made) == -1
+    assert has(False) and has(False) and made.__reduce__()[2][3] is None
+    made.__dict__  # noqa: B018
+    assert has(True) and check([("local", 0, 0), ("number", 1, 0, "has_dict", -1), ("eq", 1, False)], 5) == -1
+
+
 class LoudInt(int):
     __add__ = __eq__ = Loud._boom
     __hash__ = int.__hash__

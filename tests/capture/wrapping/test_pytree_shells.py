@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 import dynacomp
+from dynacomp.capture.wrapping.pytree_shells import asks_types
 from tests.capture.program_kit import check_one_graph
 
 
@@ -159,3 +160,38 @@ def test_a_structure_that_hangs_on_what_is_beside():
     for name in ("a", "b", "a", "c"):
         items = Titled([jnp.ones(2), jnp.ones(2)], Tracker(name))
         assert compiled(jnp.ones(2), items)[1] == names(jnp.ones(2), items)[1] == (name == "a")
+
+
+class Sorted(Tracked):
+    """The order of whose items hangs on the class of the tracker, which is asked for in a helper."""
+
+
+def in_order(tracked):
+    return tuple(tracked) if type(tracked.tracker) is Tracker else tuple(tracked)[::-1]
+
+
+class Careless(Tracked):
+    """Swallows all that looking raises."""
+
+
+def careless(tracked):
+    try:
+        return tuple(tracked), tracked.tracker.name
+    except Exception:
+        return (), None
+
+
+jax.tree_util.register_pytree_node(Sorted, lambda v: (in_order(v), None), lambda _, items: list(items))
+jax.tree_util.register_pytree_node(Careless, careless, lambda _, items: list(items))
+
+
+def test_an_unseen_object_is_not_taken_for_another():
+    def weighed(x, items):
+        return jax.vmap(lambda v, t: v + t[0] - 2 * t[1], in_axes=(0, None))(x, items)
+
+    for cls in (Sorted, Careless):
+        compiled = dynacomp.jit(weighed, backend="eager")
+        for n in range(3):
+            items = cls([jnp.float32(n), jnp.float32(7)], Tracker("a"))
+            assert (compiled(jnp.arange(3.0), items) == weighed(jnp.arange(3.0), items)).all()
+    assert asks_types(Sorted) and not asks_types(Careless) and not asks_types(Tracked) and not asks_types(list)
