@@ -1,8 +1,9 @@
 """Where arrays shall live: what `in_shardings`, `out_shardings` and `device` mean, as in `jax.jit`.
 
 Placing is part of the function: its arrays are put where they are wanted, then it runs, then its results
-are put where they are wanted. A None, at any level, leaves what it stands for where it is. Arguments that
-are static have no entry in `in_shardings`; those passed by name stay where they are, but for a `device`.
+are put where they are wanted. A None, at any level, and JAX's own default, `UNSPECIFIED`, leave what they
+stand for where it is. Arguments that are static have no entry in `in_shardings`; those passed by name stay where
+they are, but for a `device`.
 
     step = jit(step, in_shardings=(None, NamedSharding(mesh, P("data"))), out_shardings=None)
 """
@@ -15,6 +16,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax._src.sharding_impls import UNSPECIFIED
 
 from dynacomp.capture._native import run_eager
 
@@ -61,4 +63,5 @@ def _is_none(x: Any) -> bool:
 
 
 def _put_leaf(where: Any, x: Any) -> Any:
-    return jax.device_put(x, where) if where is not None and isinstance(x, (jax.Array, np.ndarray)) else x
+    asked = where is not None and where is not UNSPECIFIED
+    return jax.device_put(x, where) if asked and isinstance(x, (jax.Array, np.ndarray)) else x

@@ -8,6 +8,7 @@ import sys
 import jax
 import jax.numpy as jnp
 import pytest
+from jax._src.sharding_impls import UNSPECIFIED
 from jax.sharding import NamedSharding, PartitionSpec
 
 import dynacomp
@@ -24,7 +25,8 @@ def step(params, x, n=2, name="w"):
 HOW = [dict(in_shardings=(None, ROWS), out_shardings=(WHOLE, ROWS)), dict(out_shardings=ROWS), dict(in_shardings=ROWS),
        dict(in_shardings=[WHOLE, None]), dict(device=jax.devices()[0]), dict(keep_unused=True, inline=True),
        dict(compiler_options={}), dict(in_shardings=(WHOLE, ROWS), static_argnums=2, args=(3,)),
-       dict(in_shardings=(WHOLE, ROWS), static_argnames="n", args=(3,)), dict(out_shardings=(None, ROWS))]
+       dict(in_shardings=(WHOLE, ROWS), static_argnames="n", args=(3,)), dict(out_shardings=(None, ROWS)),
+       dict(in_shardings=(UNSPECIFIED, ROWS), out_shardings=UNSPECIFIED)]
 
 
 @pytest.mark.parametrize("how", HOW, ids=str)
