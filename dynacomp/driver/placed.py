@@ -39,7 +39,7 @@ class PlacedProgram:
         """One XLA program of the Graph where JAX can make one: its operations may lie on different devices."""
         program = jax_jit(self.run, out_shardings=places)
         try:
-            program(*arrays)
+            program.lower(*arrays).compile()  # and no more: what is printed has been printed
             return program
         except ours(Exception) as error:
             notices.tell("fallback", *self.where, f"XLA cannot compile it as a whole: {first_line(error)}; "

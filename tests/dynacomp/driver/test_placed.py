@@ -36,3 +36,19 @@ def test_what_xla_cannot_compile_runs_operation_by_operation():
     program = PlacedProgram(run, ("file.py", 3))
     assert all(jnp.array_equal(program(X)[0], X + 1) for _ in range(3))
     assert "file.py:3" in str(notices.told()[0]) and "ValueError: no" in str(notices.told()[0])
+
+
+def test_what_a_first_call_prints_is_printed_once():
+    seen = []
+
+    def run(x):
+        def body(carry, _):
+            jax.debug.callback(lambda c: seen.append(float(c[0])), carry)
+            return carry + 1, None
+        return jax.device_put(jax.lax.scan(body, x, None, length=2)[0], SPREAD),
+
+    program = PlacedProgram(run, ("", 0))
+    for i in range(3):
+        assert jnp.array_equal(program(X)[0], X + 2)
+        jax.effects_barrier()
+        assert seen == [0.0, 1.0] * (i + 1)
