@@ -14,13 +14,14 @@ from typing import Any
 
 from dynacomp.capture._native import hide_subclass
 from dynacomp.capture.arithmetic.arrays import class_of_array
+from dynacomp.capture.arithmetic.operators import truth
 from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.builtins import enum_classes, special_classes
 from dynacomp.capture.builtins.builtin_rows import class_of, row
-from dynacomp.capture.kinds.attrs import CONST_METHODS
+from dynacomp.capture.kinds.attrs import CONST_METHODS, has_attribute
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture, execute, new_frame
@@ -45,6 +46,7 @@ from dynacomp.capture.wrapping.keyed_tables import settled
 
 PLAIN = ("__module__", "__qualname__", "__doc__")  # what `type` itself reads in a namespace
 METACLASSES = (type, abc.ABCMeta)
+ASKED = "__isabstractmethod__"  # by ABCMeta, of what stands in a namespace
 OBJECT_HOOK = vars(object)["__init_subclass__"]
 SPECIAL: tuple[tuple[Any, Any], ...] = (  # whose classes something else makes than `type`
     (special_classes.is_special, special_classes.new_class), (enum_classes.is_enum, enum_classes.new_class))
@@ -124,10 +126,13 @@ def new_class(cap: Capture, metaclass: type, name: str, bases: tuple[Value, ...]
     late = _late_parts(namespace)
     named = {key: v for key, v in namespace.items()
              if is_object(v) and "__set_name__" in class_prototypes.hooks(v)}
+    asked = metaclass is abc.ABCMeta and _ask_abstract(cap, namespace)
     made = _specimen(cap, metaclass, name, parents, namespace)
     for key, value in late:
         type.__setattr__(made, key, class_prototypes.known_as(cap, value, as_python(value)))
     late += named.items()
+    if asked:  # once they have their attributes
+        late.append((abc.update_abstractmethods, ((), {})))
     namespace.update(dict.fromkeys(named, Const(None)))
     recipe = ClassRecipe(made, Const(made), cap.progress.top_step, name, bases, namespace, late, shows)
     value = class_prototypes.add(cap, recipe)
@@ -139,7 +144,16 @@ def new_class(cap: Capture, metaclass: type, name: str, bases: tuple[Value, ...]
     return value
 
 
-def _late_parts(namespace: dict[str, Value]) -> list[tuple[str, Value]]:
+def _ask_abstract(cap: Capture, namespace: dict[str, Value]) -> bool:
+    """Lets what stands for objects of the program's be abstract where they say so themselves
+    (`functools.singledispatchmethod` of an abstract method); whether there are any."""
+    asked = [v for v in namespace.values() if is_object(v) and has_attribute(cap, v, ASKED)]
+    for value in asked:
+        class_prototypes.stand_in(cap, value).__isabstractmethod__ = truth(cap, cap.getattr(value, ASKED))
+    return bool(asked)
+
+
+def _late_parts(namespace: dict[str, Value]) -> list[tuple[Any, Any]]:
     """What `type` reads must have its content when the class is made; a list of slots becomes the attribute after."""
     late = []
     for name in (*PLAIN, "__slots__"):
@@ -149,7 +163,7 @@ def _late_parts(namespace: dict[str, Value]) -> list[tuple[str, Value]]:
             namespace[name] = Const(tuple(as_python(value)))
         elif value is not None and not is_literal(as_python(value)):
             raise Break("call", f"a class whose {name} is not constant")
-    return late  # type: ignore[return-value]
+    return late
 
 
 def _specimen(cap: Capture, metaclass: type, name: str, parents: tuple[type, ...], namespace: dict[str, Value]) -> type:

@@ -689,6 +689,41 @@ def test_abstract_classes():
     check(g)
 
 
+class Told:
+    def __init__(self, abstract):
+        self.__isabstractmethod__ = abstract
+
+
+def test_abc_asks_what_stands_in_a_namespace_whether_it_is_abstract():
+    def f(x):
+        class Plan(abc.ABC):
+            open, closed = Told([1]), Told([])
+
+            @functools.singledispatchmethod
+            @abc.abstractmethod
+            def step(self, y):
+                ...
+
+        class Fixed(Plan):
+            open = 3
+
+            def step(self, y):
+                return x * y
+
+        class Half(Fixed):
+            open = Told(True)
+
+        said = []
+        for cls in (Plan, Half):
+            try:
+                cls()
+            except TypeError as error:
+                said.append(str(error))
+        return Fixed().step(2.0), said, sorted(Plan.__abstractmethods__), Plan, Half
+
+    check(f)
+
+
 @pytest.mark.parametrize("slots", [{}, {"__slots__": ()}, {"__slots__": ("a",)}])
 @pytest.mark.parametrize("root", [object, type("Empty", (), {"__slots__": ()}), abc.ABC, dict, Exception])
 def test_bases_of_any_layout_are_not_told_twice(root, slots):
