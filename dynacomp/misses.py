@@ -49,6 +49,7 @@ from dynacomp.driver.history import (
     policy_of,
     remember,
 )
+from dynacomp.driver.host_loops import entry_to_the_end
 from dynacomp.driver.pipeline import compile_graph
 from dynacomp.driver.traced import derivatives, on_mesh, overheard, staged, traced_graph
 from dynacomp.filters import should_capture
@@ -64,6 +65,7 @@ USELESS = 8  # the same where they served not one; or as many as the code may ha
 PATIENCE, MAX_WAIT = 3, 4096  # after so many failed captures in a row, calls wait for the next attempt
 REFUSED, UNASKED = 32, 96  # after so many calls of full code, so many in a row ask nobody whether it is full yet
 RESTLESS = 16  # calls of code without an entry for which nobody asks, where captures have become rare
+LOOPS = "what loops that Python runs go through"
 DEBUGGING = ("jax_debug_nans", "jax_debug_infs", "jax_disable_jit", "jax_no_execution", "jax_check_tracer_leaks",
              "jax_debug_key_reuse")
 MOVES = ("jax_transfer_guard_host_to_device", "jax_transfer_guard_device_to_device")  # eager operations tell of theirs
@@ -198,6 +200,11 @@ def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], his
         if not _native.entries(code):
             _native.rest(code, RESTLESS)
         return eager(rounds.compiled_above(code), held_back, "")
+    entry = None if history.captures else entry_to_the_end(code, fn, args, options, history.traced)
+    if entry is not None:
+        history.restless.add(LOOPS)
+        _native.add_entry(code, entry)
+        return entry
     seen = history.seen(kind_of_call(fn, args))
     argument, container, said = failed_part(fn, code, args, had_lengths(seen, code, args))
     history.missed.update(filter(None, [argument]))

@@ -36,6 +36,7 @@ import numpy as np
 from dynacomp.capture.base.classes import module_name, mro
 from dynacomp.capture.bytecode.drivers import SEGMENTS
 from dynacomp.capture.bytecode.generator_plan import plan_at
+from dynacomp.capture.bytecode.stretches import places_of
 from dynacomp.capture.stretched import instructions_before, values_read
 from dynacomp.capture.symbolic.libraries import is_pure_module, module_of
 from dynacomp.filters import works_with_jax
@@ -47,10 +48,11 @@ SUSPENDED = (GeneratorType, CoroutineType, AsyncGeneratorType)
 QUIET = frozenset(sys.stdlib_module_names) | {"numpy", "scipy"}  # their own code computes nothing with JAX
 
 
-def leads_to_jax(code: CodeType, fn: Any, args: Iterable[Any]) -> bool:
-    """Whether a call of `fn`, whose code is `code`, may compute with JAX."""
-    read, inner, names = tuple(values_read(code, fn, tuple(args), ())), [], set()
-    for instr in instructions_before(code, ()):
+def leads_to_jax(code: CodeType, fn: Any, args: Iterable[Any], resumes: Iterable[CodeType] = ()) -> bool:
+    """Whether a call of `fn`, whose code is `code`, may compute with JAX before it arrives at one of `resumes`."""
+    places = places_of(code, resumes)
+    read, inner, names = tuple(values_read(code, fn, tuple(args), places)), [], set()
+    for instr in instructions_before(code, places):
         inner += [instr.argval] if type(instr.argval) is CodeType else []
         names |= {instr.argval} if type(instr.argval) is str else set()
     return any(map(is_pure_module, names)) or finds([*read, *(x for c in inner for x in read_by(c, fn.__globals__))])

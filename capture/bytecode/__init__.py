@@ -17,6 +17,8 @@
     genexprs            Generator expressions as functions of one item
     suspensions         Where a generator, coroutine or async generator suspends, and what
                         its frame holds there
+    loop_exits          Where the loops are left that a resume function goes on in: the resume
+                        functions for there
     segments            Generators cut into plain functions: a *flat* code object, and the
                         segments that enter it
     drivers             Drivers: the generators, coroutines and async generators that run

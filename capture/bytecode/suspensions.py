@@ -51,8 +51,8 @@ class Point:
 
 def suspensions(decoded: Decoded) -> tuple[Point, ...]:
     """The Points of `decoded.code`, in the order of its instructions; those never reached are left out."""
-    states = _flow(decoded)
-    found = ((i, states[i.index]) for i in decoded.instrs if i.index in states and suspends(decoded, i))
+    known = states(decoded)
+    found = ((i, known[i.index]) for i in decoded.instrs if i.index in known and suspends(decoded, i))
     return tuple(_point(decoded, i, state) for i, state in found)
 
 
@@ -103,19 +103,20 @@ STOPITERATION_ERROR, ASYNC_GEN_WRAP = 3, 4
 # --- the flow
 
 
-def _flow(decoded: Decoded) -> dict[int, State]:
+def states(decoded: Decoded) -> dict[int, State]:
+    """How the frame is before each instruction that is ever reached."""
     code = decoded.code
     arguments = frozenset(code.co_varnames[:code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4)
                                            + bool(code.co_flags & 8)])
-    states: dict[int, State] = {}
+    found: dict[int, State] = {}
     todo = [(0, State((), arguments, arguments))]
     while todo:
         at, state = todo.pop()
-        merged = _join(states[at], state) if at in states else state
-        if states.get(at) != merged:
-            states[at] = merged
+        merged = _join(found[at], state) if at in found else state
+        if found.get(at) != merged:
+            found[at] = merged
             todo += _successors(decoded, decoded.instrs[at], merged)
-    return states
+    return found
 
 
 def _join(a: State, b: State) -> State:

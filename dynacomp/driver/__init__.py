@@ -9,6 +9,7 @@
     calling_back  Programs that call Python: where such a function raises, the call runs as plain Python
     history      What earlier captures of a code object saw, and what is symbolic therefore
     rounds       How often a compiled function is captured again: such calls become rare
+    host_loops   Loops that compute nothing with arrays run to their end in Python
     timing       What is measured slower than plain Python goes back to it, for a while
     warm         What another process has captured is not captured again: entries on disk
     attempts     From a frame to a cache entry: attempts to capture it, until one compiles

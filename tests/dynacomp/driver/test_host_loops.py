@@ -1,0 +1,123 @@
+"""`dynacomp.driver.host_loops`: loops that compute nothing with arrays run to their end in Python."""
+
+from collections import Counter, defaultdict, deque
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dynacomp
+from tests.capture.program_kit import outcome
+
+WORDS = ("the", "cat", "sat", "on", "mat", "dog", "ran", "far", "away", "home", "sun", "sky")
+X = jnp.arange(4.0)
+
+
+def settles(program, args, captures):
+    """Ten calls like plain Python's, with so many captures in all."""
+    dynacomp.reset()
+    made = dynacomp.jit(program, backend="eager", options={"capture_idle": False})
+    for i in range(10):
+        want, got = outcome(program, args(i)), outcome(made, args(i))
+        assert repr(got) == repr(want)
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] <= captures and not stats["frames_eager"]
+
+
+def tokens(i):
+    return [WORDS[n] for n in np.random.default_rng(i).integers(0, 12, 6)], X / (i + 1)
+
+
+def edges(i):
+    rng = np.random.default_rng(i)
+    return {a: [int(b) for b in rng.integers(0, 6, 2)] for a in range(6)}, X / (i + 1)
+
+
+def test_words_that_are_counted():
+    def program(words, x):
+        counts = {}
+        for word in words:
+            counts[word] = counts.get(word, 0) + 1
+        return x * len(words), counts
+
+    settles(program, tokens, 5)
+
+
+def test_a_search_through_another_graph_in_each_call():
+    def program(graph, x):
+        seen, queue, order = {0}, deque([0]), []
+        while queue:
+            node = queue.popleft()
+            order.append(node)
+            for other in graph[node]:
+                if other not in seen:
+                    seen.add(other)
+                    queue.append(other)
+        return x * len(order), jnp.asarray(order)
+
+    settles(program, edges, 6)
+
+
+def test_a_loop_that_is_left_in_several_ways():
+    def program(words, x):
+        found = Counter()
+        n = 0
+        for word in words:
+            n += 1
+            if word == "sky":
+                return None
+            if word == "sun":
+                break
+            found[word] += 1
+        else:
+            n = -1
+        return x * n + len(found)
+
+    settles(program, tokens, 8)
+
+
+def test_exceptions_are_those_of_the_program():
+    def program(words, x):
+        found = defaultdict(int)
+        for word in words:
+            if word == "dog" and found["dog"]:
+                raise KeyError(word)
+            found[word] += 1
+        return x * len(found)
+
+    settles(program, tokens, 8)
+
+
+@pytest.mark.parametrize("of", [lambda x: x, lambda x: [x, 1], lambda x: {"w": x}, lambda x: jax.nn.relu,
+                                lambda x: lambda v: jnp.sin(v)])
+def test_a_loop_with_something_of_jax_in_sight_stays_compiled(of):
+    def program(words, w, x):
+        total = 0
+        for word in words:
+            held = w
+            total = total + len(word)
+        return x * total, held is w
+
+    dynacomp.reset()
+    made = dynacomp.jit(program, backend="eager", options={"capture_idle": False})
+    for i in range(8):
+        words, x = tokens(i)
+        words = words[:2 + i % 5]
+        w = of(x)
+        assert repr(made(words, w, x)) == repr(program(words, w, x))
+    assert "idle" not in dynacomp.stats()["breaks"]
+
+
+def test_it_is_captured_where_that_is_asked_for():
+    def program(words, x):
+        counts = {}
+        for word in words:
+            counts[word] = counts.get(word, 0) + 1
+        return x * len(counts)
+
+    dynacomp.reset()
+    made = dynacomp.jit(program, backend="eager", options={"capture_idle": True})
+    for i in range(8):
+        assert repr(made(*tokens(i))) == repr(program(*tokens(i)))
+    assert dynacomp.stats()["frames_idle"] == 0
