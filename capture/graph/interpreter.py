@@ -27,9 +27,14 @@ from dynacomp.capture.graph.graph import (
 from dynacomp.capture.graph.sizes import canonical
 
 
-def run(graph: Graph, *inputs: Any, known: Mapping[Node, Any] = types.MappingProxyType({})) -> Any:
-    """The output pytree of `graph` on `inputs`; raises what a target raises, and TypeError when
-    the number of inputs is not the number of placeholders. known: what nodes are, which are not computed."""
+def _call(target: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
+    return target(*args, **kwargs)
+
+
+def run(graph: Graph, *inputs: Any, known: Mapping[Node, Any] = types.MappingProxyType({}),
+        call: Callable[..., Any] = _call) -> Any:
+    """The output pytree of `graph` on `inputs`; raises what a target raises, and TypeError when the number of inputs is
+    not the number of placeholders. known: what nodes are, which are not computed; call: what calls the targets."""
     env: dict[Node, Any] = {}
     places = graph.placeholders
     if len(places) != len(inputs):
@@ -45,7 +50,7 @@ def run(graph: Graph, *inputs: Any, known: Mapping[Node, Any] = types.MappingPro
         elif node.op == GET_ATTR:
             env[node] = graph.consts[node.target]
         else:
-            env[node] = node.target(*materialise(node.args, env), **materialise(dict(node.kwargs), env))
+            env[node] = call(node.target, materialise(node.args, env), materialise(dict(node.kwargs), env))
     raise ValueError(f"graph {graph.name!r} has no output node")
 
 

@@ -380,7 +380,7 @@ def _result_leaf(struct: Any) -> Any:
 
 def is_nothing(x: Any) -> bool:
     """Whether a result is a derivative by integers."""
-    return isinstance(x, (np.ndarray, type(nothing(())))) and x.dtype == jax.dtypes.float0
+    return isinstance(x, np.ndarray) and x.dtype == jax.dtypes.float0  # JAX's typed ones are arrays of NumPy's
 
 
 @functools.cache

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 from jax._src.interpreters.ad import primitive_transposes
 from jax._src.lax.control_flow.loops import while_p
 from jax._src.lax.lax import _convert_element_type
@@ -104,8 +104,9 @@ def eager_error(call: Callable[..., Any], avals: list[Aval], error: BaseExceptio
 
 
 def zeros(aval: Aval) -> Any:
-    """An array of this shape, dtype and weak type."""
-    return _convert_element_type(jnp.zeros(aval.shape, aval.dtype), aval.dtype, weak_type=aval.weak_type)
+    """An array of this shape, dtype and weak type; nothing is compiled for it where its type is not weak."""
+    array = jax.device_put(np.zeros(aval.shape, aval.dtype))
+    return _convert_element_type(array, aval.dtype, weak_type=True) if aval.weak_type else array
 
 
 def can_be_called(avals: list[Aval]) -> bool:

@@ -23,7 +23,7 @@ from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.avals import Aval
 from dynacomp.capture.graph.graph import OUTPUT, PLACEHOLDER, Builder, Graph, Node, node_at, nodes_in
 from dynacomp.lowering.passes.core import as_node, dead_code, substituted, users_of
-from dynacomp.lowering.primitives import specialise
+from dynacomp.lowering.primitives.exact import evaluated
 from dynacomp.lowering.primitives.attention import ATTENTION
 from dynacomp.lowering.primitives.ops import OPS, has_effects, is_call
 from dynacomp.lowering.sizes.indexing import total
@@ -312,8 +312,7 @@ def is_causal(graph: Graph, found: Found) -> bool:
         return False
     ordered = [n for n in graph.nodes if n in before]
     only = Graph((*ordered, Node(OUTPUT, "output", args=((below.node,),))), graph.consts)
-    with jax.ensure_compile_time_eval():
-        value = np.asarray(specialise.run(only)[0]).reshape(solid_sizes(below.node))
+    value = np.asarray(evaluated(only)[0]).reshape(solid_sizes(below.node))
     return bool(((value if found.keep else ~value) == np.tril(np.ones(value.shape, bool))).all())
 
 

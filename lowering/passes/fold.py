@@ -1,5 +1,4 @@
-"""Constant folding: what depends on no input is computed while compiling, by eager JAX itself, or by NumPy
-where that gives the same bits: XLA compiles each eager operation for tens of milliseconds first.
+"""Constant folding: what depends on no input is computed while compiling (see `primitives.exact`).
 
 Only small results are kept (`LIMIT` elements): a big constant costs memory traffic that computing it
 in the loop does not. Scalars become typed arguments. Fills and counters (`broadcast_in_dim` of a
@@ -8,26 +7,18 @@ scalar, `iota`) are left to the loops, which make them for free.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import jax
 import numpy as np
 
 from dynacomp.capture.graph.avals import Aval, is_aval
 from dynacomp.capture.graph.graph import GET_ATTR, Builder, Graph, Node, is_node
 from dynacomp.lowering.passes.core import rebuild
-from dynacomp.lowering.primitives.ops import EXTERN, Op, op_kind
+from dynacomp.lowering.primitives.exact import evaluate
+from dynacomp.lowering.primitives.ops import EXTERN, op_kind
 
 LIMIT = 1024
 _FREE = frozenset({"broadcast_in_dim", "iota", "dim_as_value", "iota_2x32_shape"})
-
-# Ops that are exact, or rounded correctly, in NumPy and XLA alike.
-_EXACT: dict[str, Callable[..., Any]] = {
-    "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal,
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "and": np.bitwise_and, "or": np.bitwise_or,
-    "xor": np.bitwise_xor, "not": np.invert, "select_n": lambda which, no, yes: np.where(which, yes, no),
-}
 
 
 def fold_constants(graph: Graph) -> Graph:
@@ -41,25 +32,6 @@ def fold_constants(graph: Graph) -> Graph:
         return value[()] if value.ndim == 0 else builder.const(value, node.aval, node.name)
 
     return rebuild(graph, rule)
-
-
-def evaluate(op: Op, args: Any, params: Any) -> np.ndarray:
-    """The value of an Op (of one result) on constants; also while JAX traces around us."""
-    if op.name in _EXACT and not params and len(args) <= 3 and all(map(_is_exact, args)):
-        with np.errstate(all="ignore"):
-            value = np.asarray(_EXACT[op.name](*map(np.asarray, args)))
-        if _is_exact(value):
-            return value
-    with jax.ensure_compile_time_eval():
-        return np.asarray(op(*args, **params))
-
-
-def _is_exact(x: Any) -> bool:
-    """Whether both know it: XLA takes subnormal numbers for zeros on some CPUs."""
-    x = np.asarray(x)
-    if x.dtype not in (np.float32, np.float64):
-        return x.dtype.kind in "biu"
-    return not np.any((x != 0) & (np.abs(x) <= np.finfo(x.dtype).tiny))
 
 
 def _foldable(node: Node, builder: Builder) -> bool:

@@ -27,7 +27,7 @@ from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.avals import is_aval
 from dynacomp.capture.graph.graph import Builder, Graph, Node, is_node, node_at
 from dynacomp.lowering.passes.core import append, emit, rebuild
-from dynacomp.lowering.passes.fold import evaluate
+from dynacomp.lowering.primitives.exact import evaluate
 from dynacomp.lowering.primitives.ops import OPS, POINTWISE, is_call, op_kind
 
 Row = Callable[[Node, Builder], Any]
