@@ -19,7 +19,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import sympy
 
@@ -48,13 +48,28 @@ class Group:
         return set(self.dims)
 
 
-def row_dims(item: Item, rows: sympy.Expr) -> list[int] | None:
-    """The leading dimensions that make up `rows` positions; None where none do.
+@dataclass(eq=False)
+class Cut:
+    """An item cut into a number of rows: the dimensions that are the rows, which of them `at` lies in, and what was
+    found of each read (by its place in `item.reads`): whether it stays in that row."""
+
+    dims: list[int]
+    row: sympy.Expr
+    stays: dict[int, bool] = field(default_factory=dict)
+
+
+def cut(item: Item, rows: sympy.Expr) -> Cut | None:
+    """The item cut into `rows` rows; None where no leading dimensions make them up. Groups that grow ask again and
+    again: it is kept with the item.
 
     A scan's rows end before its axis. Trailing dimensions of size 1 stay inside the row.
     """
-    count = _leading(item.shape[:item.axis] if item.kind == "scan" else item.shape, rows)
-    return None if count is None else list(range(count))
+    if rows not in item.cuts:
+        count = _leading(item.shape[:item.axis] if item.kind == "scan" else item.shape, rows)
+        item.cuts[rows] = None if count is None else Cut(
+            list(range(count)), flat(list(item.at[:count]), item.shape[:count]))
+    found: Cut | None = item.cuts[rows]
+    return found
 
 
 @functools.lru_cache(maxsize=4096)
@@ -63,33 +78,19 @@ def _leading(shape: tuple[sympy.Expr, ...], rows: sympy.Expr) -> int | None:
     return next((k for k in range(len(shape) + 1) if product(shape[:k]) == rows), None)
 
 
-def prefix_products(item: Item) -> list[sympy.Expr]:
-    """The candidate numbers of rows of an item, most first, without repetitions."""
-    limit = item.axis if item.kind == "scan" else len(item.shape)
-    found: list[sympy.Expr] = []
-    for k in range(limit, -1, -1):
-        count = product(item.shape[:k])
-        if count not in found:
-            found.append(count)
-    return found
-
-
 def row_exact(reader: Reader, item: Item, producers: Mapping[str, Item], rows: sympy.Expr) -> bool:
     """Does every read of a producer stay in the item's own row?"""
-    dims = row_dims(item, rows)
-    if dims is None:
-        return False
-    row = flat([item.at[d] for d in dims], tuple(item.shape[d] for d in dims))
-    return all(_row_of(reader, load.index, producers[load.buffer].numel, rows) == row
-               for load in item.reads if load.buffer in producers)
+    found = cut(item, rows)
+    return found is not None and all(_stays(reader, item, found, place, producers[load.buffer], rows)
+                                     for place, load in enumerate(item.reads) if load.buffer in producers)
 
 
-def _row_of(reader: Reader, index: sympy.Expr, numel: sympy.Expr, rows: sympy.Expr) -> sympy.Expr:
-    """Which of a buffer's `rows` rows the element at `index` lies in. Groups that grow ask again and again."""
-    key = (index, numel, rows)
-    if key not in reader.rows:
-        reader.rows[key] = divmod_index(index, sympy.cancel(numel / rows), reader.ranges)[0]
-    return reader.rows[key]
+def _stays(reader: Reader, item: Item, found: Cut, place: int, producer: Item, rows: sympy.Expr) -> bool:
+    """Does a read of a producer, of `rows` rows too, stay in the item's row?"""
+    if place not in found.stays:
+        inside = divmod_index(item.reads[place].index, sympy.cancel(producer.numel / rows), reader.ranges)[0]
+        found.stays[place] = bool(inside == found.row)
+    return found.stays[place]
 
 
 def alone(item: Item) -> Group:
@@ -200,8 +201,8 @@ def _lane_exact(
 def _as_rows(reader: Reader, items: list[Item], producers: dict[str, Item]) -> Group | None:
     if any(i.kind == "scan" and i.lanes for i in items):
         return None
-    fewest = min(items, key=lambda i: len(prefix_products(i)))
-    for rows in prefix_products(fewest):
+    fewest = min(items, key=lambda i: len(i.row_counts))
+    for rows in fewest.row_counts:
         if rows == 1 and any(i.numel != 1 for i in items):
             return None
         if not all(row_exact(reader, i, producers, rows) for i in items):
@@ -210,8 +211,13 @@ def _as_rows(reader: Reader, items: list[Item], producers: dict[str, Item]) -> G
             return None
         if hint(rows) < MIN_ROWS and sum(i.work for i in items) > SMALL_WORK:
             return None
-        return Group(items, {i.name: row_dims(i, rows) or [] for i in items}, False)
+        return Group(items, {i.name: _dims(i, rows) for i in items}, False)
     return None
+
+
+def _dims(item: Item, rows: sympy.Expr) -> list[int]:
+    found = cut(item, rows)
+    return [] if found is None else list(found.dims)
 
 
 def _wasteful(items: list[Item], rows: sympy.Expr) -> bool:

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import sympy
@@ -64,15 +66,23 @@ class Item:
     target: str = ""
     place: sympy.Expr | None = None
     after: frozenset[str] = frozenset()
+    cuts: dict[sympy.Expr, Any] = field(init=False, repr=False, default_factory=dict)  # see `groups.cut`
 
-    @property
+    @cached_property
     def numel(self) -> sympy.Expr:
         return product(self.shape)
 
-    @property
+    @cached_property
     def work(self) -> int:
         """How many times the value is computed, by a plausible guess for unknown sizes."""
         return total((*self.shape, *self.extents))
+
+    @cached_property
+    def row_counts(self) -> tuple[sympy.Expr, ...]:
+        """The numbers of rows that it may be cut into, most first: of its leading dimensions, a scan's before its
+        axis."""
+        limit = self.axis if self.kind == "scan" else len(self.shape)
+        return tuple(dict.fromkeys(product(self.shape[:k]) for k in range(limit, -1, -1)))
 
     @property
     def is_deep(self) -> bool:

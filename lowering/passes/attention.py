@@ -16,15 +16,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import jax
 import numpy as np
 
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.avals import Aval
 from dynacomp.capture.graph.graph import OUTPUT, PLACEHOLDER, Builder, Graph, Node, node_at, nodes_in
 from dynacomp.lowering.passes.core import as_node, dead_code, substituted, users_of
-from dynacomp.lowering.primitives.exact import evaluated
 from dynacomp.lowering.primitives.attention import ATTENTION
+from dynacomp.lowering.primitives.exact import evaluated
 from dynacomp.lowering.primitives.ops import OPS, has_effects, is_call
 from dynacomp.lowering.sizes.indexing import total
 

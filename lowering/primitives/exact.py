@@ -69,7 +69,7 @@ def evaluate(op: Op, args: Sequence[Any], params: Mapping[str, Any]) -> np.ndarr
 
 
 def evaluated(graph: Graph) -> Any:
-    """What a primitive Graph without inputs gives, a tuple; its Ops as in `evaluate`, as far as they have one result."""
+    """What a primitive Graph without inputs gives, a tuple; its Ops of one result are computed as in `evaluate`."""
 
     def call(target: Any, args: Sequence[Any], params: Mapping[str, Any]) -> Any:
         known = isinstance(target, Op) and all(isinstance(a, (np.ndarray, np.generic, jax.Array)) for a in args)

@@ -48,7 +48,7 @@ class Reader:
     `rules` maps op names to how a node is inlined; `realised` holds the names of nodes that are
     read from buffers; `views` names the buffer of those that only reshape another; `ranges`
     bounds every variable; `values` says what an index symbol computed from data (`position`) stands for;
-    `rows` remembers which row of a buffer an index lies in (`fuse.groups`), `limits` how large whole numbers are.
+    `limits` remembers how large whole numbers are.
     """
 
     def __init__(self, rules: Mapping[str, Rule], realised: set[str]) -> None:
@@ -56,7 +56,6 @@ class Reader:
         self.views: dict[str, str] = {}
         self.ranges: dict[sympy.Symbol, sympy.Expr] = {}
         self.values: dict[sympy.Symbol, Expr] = {}
-        self.rows: dict[tuple[sympy.Expr, ...], sympy.Expr] = {}
         self._variables: dict[tuple[int, sympy.Expr], sympy.Expr] = {}
         self._depths: dict[int, int] = {}
         self._interned: dict[Any, Expr] = {}

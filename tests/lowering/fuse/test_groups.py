@@ -8,17 +8,7 @@ import numpy as np
 import pytest
 import sympy
 
-from dynacomp.lowering.fuse.groups import (
-    Ancestry,
-    Group,
-    _same_extents,
-    alone,
-    fused,
-    may_join,
-    prefix_products,
-    row_dims,
-    shares_work,
-)
+from dynacomp.lowering.fuse.groups import Ancestry, Group, _same_extents, alone, cut, fused, may_join, shares_work
 from dynacomp.lowering.fuse.items import Item
 from dynacomp.lowering.kernel_ir.loops import Const, Load
 from dynacomp.lowering.kernel_ir.printer import text
@@ -44,6 +34,11 @@ class Made:
         return Item(name, kind, tuple(map(sympy.sympify, shape)), F32, at, value, reads=loads, **fields)
 
 
+def dims_of(item, rows):
+    found = cut(item, sympy.sympify(rows))
+    return None if found is None else found.dims
+
+
 def same(shape):
     return lambda at: flat(at, tuple(map(sympy.sympify, shape)))
 
@@ -51,14 +46,14 @@ def same(shape):
 @pytest.mark.parametrize(("shape", "rows", "dims"), [
     ((4, 6), 4, [0]), ((4, 6), 24, [0, 1]), ((4, 6), 1, []), ((4, 6), 6, None), ((4, 1, 6), 4, [0]), ((N, 6), N, [0])])
 def test_rows_are_leading_dimensions(shape, rows, dims):
-    assert row_dims(Made().item("a", shape), sympy.sympify(rows)) == dims
+    assert dims_of(Made().item("a", shape), rows) == dims
 
 
 def test_the_rows_of_a_scan_end_before_its_axis():
     scan = Made().item("a", (4, 5, 6), kind="scan", axis=1)
-    assert row_dims(scan, sympy.Integer(20)) is None and row_dims(scan, sympy.Integer(4)) == [0]
-    assert prefix_products(scan) == [4, 1]
-    assert prefix_products(Made().item("b", (4, 1, 6))) == [24, 4, 1]
+    assert dims_of(scan, 20) is None and dims_of(scan, 4) == [0]
+    assert scan.row_counts == (4, 1)
+    assert Made().item("b", (4, 1, 6)).row_counts == (24, 4, 1)
     assert alone(scan).dims == {"a": [0, 2]}, "lanes go over what follows the axis"
     assert alone(replace(scan, lanes=False)).dims == {"a": [0]}
 
