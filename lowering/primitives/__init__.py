@@ -5,6 +5,7 @@
     own              Primitives beside JAX's: real ones, that JAX evaluates, differentiates, batches and
                      compiles, and Ops of ours
     ops              The closed set of primitives that a lowered Graph may call: one row each
+    exact            Ops on constants, by NumPy where that gives the bits of eager JAX
     control          Control flow as Ops: `scan`, `while_loop` and `cond`, whose bodies are primitive
                      Graphs
     control_rules    How JAX's loops and branches become the Ops of `control`: one row each
