@@ -43,7 +43,6 @@ from dynacomp.driver.history import (
     had_lengths,
     history_of,
     is_lasting,
-    kind_of_call,
     note_content,
     note_lengths,
     policy_of,
@@ -205,7 +204,7 @@ def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], his
         history.restless.add(LOOPS)
         _native.add_entry(code, entry)
         return entry
-    seen = history.seen(kind_of_call(fn, args))
+    seen = history.seen_by(fn, args)
     argument, container, said = failed_part(fn, code, args, had_lengths(seen, code, args))
     history.missed.update(filter(None, [argument]))
     note_content(history, container, said)
@@ -241,7 +240,7 @@ def apart(history: History) -> AbstractContextManager[Any]:
 
 
 def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], history: History) -> Any:
-    seen, lessons = history.seen(kind_of_call(fn, args)), Lessons(order=history.order)
+    seen, lessons = history.seen_by(fn, args), Lessons(order=history.order)
     if code.co_flags & SUSPENDS and idle.is_left_suspended(code, fn, args, options):
         return True
     spending = rounds.budget_of(rounds.compiled_above(code)).spending(rounds.parts_of(code).has_begun())
@@ -271,7 +270,7 @@ def served(entry: Any, code: CodeType, fn: Any, args: tuple[Any, ...], options: 
     info = entry.info
     if idle.is_left_alone(code, fn, args, info, options):
         return True
-    note(info, code, history, history.seen(kind_of_call(fn, args)), counter)
+    note(info, code, history, history.seen_by(fn, args), counter)
     entry = idle.entry_without_guards(code, fn, args, info, options) or entry
     _native.add_entry(code, entry)
     return entry

@@ -502,6 +502,10 @@ def subscript(cap: Capture, obj: Value, key: Value) -> Value:
     return _constant_item(cap, obj, key) if row is None else row(cap, obj, key)
 
 
+def _scalar_item(cap: Capture, obj: Value, key: Value) -> Value:
+    return host_functions.item(cap, obj, key) or _constant_item(cap, obj, key)
+
+
 def _constant_item(cap: Capture, obj: Value, key: Value) -> Value:
     if is_graph_array(key):
         return _array_item(cap, obj, key)
@@ -560,7 +564,7 @@ define(LibraryV, Kind(unary=_array_unary, getitem=_array_item))
 define(NumberV, Kind(truth=_array_truth, unary=graph_scalars.unary, as_bool=graph_scalars.truth,
                      negated=graph_scalars.negation))
 define(ScalarV, Kind(truth=dynamic_scalars.decided, unary=lambda cap, op, v: dynamic_scalars.unary(op, v),
-                     as_bool=dynamic_scalars.as_bool, negated=dynamic_scalars.negation))
+                     as_bool=dynamic_scalars.as_bool, negated=dynamic_scalars.negation, getitem=_scalar_item))
 define(SizeV, Kind(truth=_size_truth, unary=_size_unary,
                    as_bool=lambda cap, v: size_values.compare_openly(cap, operator.ne, v, Const(0))))
 for _cls in (TupleV, ListV, DictV, SetV):

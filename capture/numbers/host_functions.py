@@ -1,10 +1,10 @@
 """Pure functions of numbers and strings that change from call to call: Python computes them in each call.
 
-`math.sqrt(n)`, `float(n)`, `np.log(n)`, `f"{loss:.3f}"`, `n.bit_length()` of a number that changes, a symbolic size
-among them, stay what they are: host expressions (`sources.Host`), computed by replacement code and by guards. A row
-says between which bounds of its arguments a function cannot raise; where this call's arguments lie within them the
-bounds become guards, and the function is not called outside of them. Any other function gets the number as a
-constant, as before.
+`math.sqrt(n)`, `float(n)`, `np.log(n)`, `f"{loss:.3f}"`, `n.bit_length()`, `name.split("/")` of a number that changes,
+a symbolic size among them, stay what they are: host expressions (`sources.Host`), computed by replacement code and by
+guards. A row says between which bounds of its arguments a function cannot raise; where this call's arguments lie
+within them the bounds become guards, and the function is not called outside of them. Any other function gets the
+number as a constant, as before.
 
     >>> row_of(math.sqrt)
     ((0, 1e+300),)
@@ -22,12 +22,14 @@ import numpy as np
 
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.identity_table import IdentityTable
+from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.numbers import dynamic_scalars, scalar_ranges, size_values
 from dynacomp.capture.numbers.dynamic_scalars import TEXTS
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.values.computed import ScalarV, SizeV
-from dynacomp.capture.values.constant import Const
-from dynacomp.capture.values.questions import is_plain_tuple, is_scalar, is_sequence, is_size
+from dynacomp.capture.values.constant import Const, is_exactly
+from dynacomp.capture.values.containers import ListV, TupleV
+from dynacomp.capture.values.questions import is_plain_tuple, is_scalar, is_sequence, is_size, is_slice
 from dynacomp.capture.values.value import Value, is_changing, now
 
 Bounds = tuple[float, float]
@@ -36,8 +38,9 @@ LARGE: Bounds = (-1e300, 1e300)
 INT64: Bounds = (-(1 << 62), 1 << 62)
 NATURAL: Bounds = (0, 1 << 62)
 CHANGING = (ScalarV, SizeV)
+OF_NUMERALS = {int: "int", float: "float"}  # which take texts that say a number
 OF_TEXTS = (str, repr, ascii, format, sys.intern)  # which take strings too, the last one nothing else
-MOST_ITEMS, MOST_SORTED = 64, 16  # of which `max` takes one in each call; which `sorted` puts in order for each
+MOST_ITEMS, MOST_SORTED = 64, 16  # of which `max` takes one in each call; which `sorted`, `split` give for each
 LONGEST = 1 << 16  # characters of a text that is repeated
 
 _MATH: dict[Any, tuple[Bounds, ...]] = {
@@ -71,6 +74,7 @@ _TEXT_METHODS = ("capitalize", "casefold", "center", "count", "endswith", "expan
                  "isdecimal", "isdigit", "islower", "isnumeric", "isspace", "istitle", "isupper", "ljust", "lower",
                  "lstrip", "removeprefix", "removesuffix", "replace", "rfind", "rjust", "rstrip", "startswith", "strip",
                  "swapcase", "title", "upper", "zfill")
+_CUTS = ("split", "rsplit", "splitlines", "partition", "rpartition")  # methods that give parts
 _METHODS: dict[tuple[type, str], Any] = {
     **{(kind, name): getattr(kind, name) for kind in TEXTS for name in _TEXT_METHODS if hasattr(kind, name)},
     (bytes, "hex"): bytes.hex,
@@ -95,6 +99,8 @@ def call(cap: Capture, fn: Any, args: Sequence[Value], kwargs: Any = ()) -> Valu
     bounds = row_of(fn)
     if bounds is None or len(args) > len(bounds) or not all(map(_is_plain, args)):
         return None
+    if fn in OF_NUMERALS and len(args) == 1 and type(now(args[0])) in TEXTS:
+        return _parsed(cap, fn, args[0])
     if fn not in OF_TEXTS and any(type(now(a)) in TEXTS for a in args) or fn is int and is_size(args[0]):
         return None
     if fn is sys.intern and type(now(args[0])) is not str:
@@ -106,10 +112,61 @@ def method(cap: Capture, obj: Value, name: str, args: Sequence[Value]) -> Value 
     """`obj.name(*args)` of a number or a string, of which some change; None where it is no host expression."""
     if name == "join" and len(args) == 1 and is_sequence(args[0]) and type(now(obj)) is str:
         return joined(cap, obj, cap.items(args[0]))
+    if name in _CUTS and type(now(obj)) in TEXTS:
+        return _cut(cap, name, obj, args)
     fn = _METHODS.get((type(now(obj)), name))
     if fn is None or not all(map(_is_plain, (obj, *args))):
         return None
     return _hosted(cap, fn, (obj, *args), (ANY,) * (1 + len(args)))
+
+
+def _parsed(cap: Capture, fn: Any, text: Value) -> Value | None:
+    """`int(text)`: that it says a number is guarded."""
+    if not is_numeral(OF_NUMERALS[fn], now(text)):
+        return None
+    asked = dynamic_scalars.host(name_of(is_numeral), is_numeral, Const(OF_NUMERALS[fn]), text)
+    dynamic_scalars.guarded(cap, asked)  # type: ignore[arg-type]
+    return _hosted(cap, fn, [text], (ANY,))
+
+
+def item(cap: Capture, text: Value, key: Value) -> Value | None:
+    """`text[i]`, where there is such a character, and `text[i:j]`, likewise."""
+    if type(now(text)) not in TEXTS:
+        return None
+    if type(now(key)) is int:
+        asked = dynamic_scalars.host(name_of(has_item), has_item, text, as_scalar(cap, key))
+        return _hosted(cap, operator.getitem, [text, key], (ANY, ANY)) if dynamic_scalars.guarded(
+            cap, asked) else None  # type: ignore[arg-type]
+    ends = _ends(key)
+    known = all(type(now(x)) in (int, type(None)) for x in ends) and is_exactly(ends[2], int, type(None))
+    return _hosted(cap, cut_out, [text, *ends], (ANY,) * 4) if known and now(ends[2]) != 0 else None
+
+
+def _ends(key: Value) -> list[Value]:
+    """Where a slice starts and stops, and its step; three constants that are none of those for other keys."""
+    if is_slice(key):
+        return [key.start, key.stop, key.step]
+    given = key.value if is_exactly(key, slice) else slice("", "", "")
+    return [Const(given.start), Const(given.stop), Const(given.step)]
+
+
+def _cut(cap: Capture, name: str, text: Value, how: Sequence[Value]) -> Value | None:
+    """`text.split(...)` and the like, likewise: the list, or tuple, of parts. How many there
+    are is guarded; None where that changes too often."""
+    if not all(map(_is_plain, how)):
+        return None
+    try:
+        found = getattr(now(text), name)(*map(now, how))
+    except ours(Exception):
+        return None
+    count = dynamic_scalars.host(name_of(count_of), count_of, Const(name), text, *how)
+    if len(found) > MOST_SORTED or cap.root.policy.changes_often(count.source):  # type: ignore[arg-type]
+        return None
+    asked = dynamic_scalars.host("eq", operator.eq, count, Const(len(found)))
+    dynamic_scalars.guarded(cap, asked)  # type: ignore[arg-type]
+    parts: list[Any] = [dynamic_scalars.host(name_of(part_of), part_of, Const(i), Const(name), text, *how)
+                        for i in range(len(found))]
+    return ListV(parts) if type(found) is list else TupleV(parts)
 
 
 def concatenated(cap: Capture, parts: Sequence[Value]) -> Value | None:
@@ -222,6 +279,31 @@ def _is_plain(value: Value) -> bool:
 
 def ranked(rank: int, reverse: bool, *items: Any) -> Any:
     return sorted(items, reverse=reverse)[rank]
+
+
+def is_numeral(kind: str, text: Any) -> bool:
+    """Whether `float(text)` is a number, or `int(text)` one that is not too large for a Graph."""
+    try:
+        found = {"int": int, "float": float}[kind](text)
+    except ValueError:
+        return False
+    return kind == "float" or abs(found) <= NATURAL[1]
+
+
+def has_item(text: Any, index: int) -> bool:
+    return -len(text) <= index < len(text)
+
+
+def cut_out(text: Any, *ends: Any) -> Any:
+    return text[slice(*ends)]
+
+
+def count_of(cut: str, text: Any, *how: Any) -> int:
+    return len(getattr(text, cut)(*how))
+
+
+def part_of(index: int, cut: str, text: Any, *how: Any) -> Any:
+    return getattr(text, cut)(*how)[index]
 
 
 def fsum_of(*items: float) -> float:

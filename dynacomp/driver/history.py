@@ -3,7 +3,9 @@
 A `History` belongs to a code object, its options, and whether JAX transforms the caller. Sizes and Python numbers are
 remembered by `Source`, and apart for each *kind of call*: one training step that serves two models sees a size
 "change" at `L['params']['out'].shape[0]`, but no call of either model changes it. What kind a call is follows from
-how its arguments and its closure are built (`kind_of_call`): their containers, keys, classes and functions.
+how its arguments and its closure are built (`kind_of_call`): their containers, keys, classes and functions. Where one
+kind after the other comes a single time and nothing but keys tells them apart, keys are no mark of a model: calls are
+one kind then whatever their keys (`shape_of_call`).
 
 What runs in a frame with a name of another's, the rest of a frame behind a graph break or a function that it defines,
 inherits what is known of that: what was seen to change in the frame changes there, too.
@@ -54,6 +56,7 @@ MAX_MISSES = 3  # so many misses because of what a container holds, and Python r
 MAX_FRESH = 2  # the same after a graph break, over a container that Python has just made
 MAX_VALUES = 4  # a Python number that must be a constant and had more values than this breaks the graph
 AXES = 3  # on so many the first axes the size of an array may follow a number
+MAX_ALIKE = 2  # kinds that came once and differ in keys alone: with a third, keys tell no kinds apart
 MAX_KINDS = 32  # kinds of calls of one code object that are remembered
 DEPTH, WIDTH = 6, 64  # how deep and how far into a container is looked for the kind of a call
 NOTES = (int, float, complex, bool, str, bytes, type(None))
@@ -71,6 +74,17 @@ class Seen:
     varied: set[str] = field(default_factory=set)  # those of the numbers that had another value once
     numbers: dict[str, int] = field(default_factory=dict)  # ints that are inputs, as the last capture found them
     lengths: dict[str, set[int]] = field(default_factory=dict)  # of the containers that the code was given
+    shape: int = 0  # of its calls, see `shape_of_call`
+    captures: int = 0
+    any_keys: bool = False  # whether it is of calls with other keys, too
+
+    def joined(self, other: Seen) -> None:
+        """What the calls of another kind had is seen here, too."""
+        for mine, others in ((self.sizes, other.sizes), (self.scalars, other.scalars), (self.lengths, other.lengths)):
+            for place, had in others.items():
+                mine.setdefault(place, set()).update(had)  # type: ignore[arg-type, call-overload]
+        self.varied |= other.varied
+        self.numbers.update(other.numbers)
 
 
 class History:
@@ -105,13 +119,29 @@ class History:
         self.served: list[int] = []  # how many calls entries had served at each capture
         self.lock = threading.RLock()  # one thread captures, the others wait for its entry
 
-    def seen(self, kind: int) -> Seen:
+    def seen_by(self, fn: Any, args: tuple[Any, ...]) -> Seen:
+        """What calls of this one's kind had."""
+        kind = kind_of_call(fn, args)
+        return self.seen(kind, 0 if kind in self.kinds else shape_of_call(fn, args))
+
+    def seen(self, kind: int, shape: int = 0) -> Seen:
         """What calls of this kind had; the kind that was not asked for the longest is forgotten for a new one."""
-        found = self.kinds.setdefault(kind, Seen())
+        found = self.kinds.get(kind) or self.kinds.setdefault(kind, self._seen_in(shape))
         self.kinds.move_to_end(kind)
         if len(self.kinds) > MAX_KINDS:
             self.kinds.popitem(last=False)
         return found
+
+    def _seen_in(self, shape: int) -> Seen:
+        """What a new kind of calls begins with: nothing, or what all of this shape had."""
+        alike = [seen for seen in self.kinds.values() if seen.shape == shape]
+        common = next((seen for seen in alike if seen.any_keys), None)
+        once = [seen for seen in alike if seen.captures == 1]
+        if common is None and len(once) >= MAX_ALIKE:
+            common = Seen(shape=shape, any_keys=True)
+            for seen in once:
+                common.joined(seen)
+        return common or Seen(shape=shape)
 
     def inherited(self, kind: str, place: str, axis: int | None = None) -> set[Any]:
         """What the frames around had under this name in their last call, `kind` "sizes" or "scalars": the nearest that
@@ -230,18 +260,24 @@ def kind_of_call(fn: Any, args: tuple[Any, ...]) -> int:
     return hash((*(_built(arg, DEPTH) for arg in args), _built(fn, DEPTH)))
 
 
-def _built(x: Any, depth: int) -> Hashable:
+def shape_of_call(fn: Any, args: tuple[Any, ...]) -> int:
+    """The same, whatever the keys of dicts."""
+    return hash((*(_built(arg, DEPTH, False) for arg in args), _built(fn, DEPTH, False)))
+
+
+def _built(x: Any, depth: int, keys: bool = True) -> Hashable:
     """Nothing of the program's runs: objects are asked for nothing, not even for their class."""
     kind = type(x)
     if kind in LEAVES or depth == 0:
         return None
     if kind is dict:  # of parameters; what counts and notes beside them comes and goes
-        return kind, frozenset((key, _built(v, depth - 1)) for key, v in itertools.islice(x.items(), WIDTH)
+        return kind, frozenset((key if keys else None, _built(v, depth - 1, keys))
+                               for key, v in itertools.islice(x.items(), WIDTH)
                                if type(key) is str and type(v) not in NOTES)
     if issubclass(kind, tuple):
-        return _name(kind), frozenset(_built(v, depth - 1) for v in tuple.__getitem__(x, slice(WIDTH)))
+        return _name(kind), frozenset(_built(v, depth - 1, keys) for v in tuple.__getitem__(x, slice(WIDTH)))
     if kind is FunctionType:
-        return x.__code__, frozenset(_built(v, depth - 1) for _, v in _cells(x))
+        return x.__code__, frozenset(_built(v, depth - 1, keys) for _, v in _cells(x))
     return _name(kind)
 
 
@@ -459,6 +495,7 @@ def _is_restless(history: History, container: Source, misses: int, most: int) ->
 
 def remember(history: History, seen: Seen, info: Any) -> None:
     """Notes what a capture saw, for the next one. info: the `Info` of its entry."""
+    seen.captures += 1
     history.counted.update(info.counted)
     seen.numbers.update(info.numbers)
     for place, size in info.shapes.items():

@@ -218,3 +218,47 @@ def test_texts_are_interned_in_each_call():
         found, known = compiled(jnp.ones(2), text)
         assert next(iter(found)) is sys.intern(text + "!") and known is sys.intern("known")
     assert dynacomp.stats()["frames_captured"] == 2 and not dynacomp.stats()["breaks"]
+
+
+@pytest.mark.parametrize("use, texts, most", [
+    (lambda t: (t.split("."), t.rsplit(".", 1), t.partition("."), t.rpartition("x"), t.splitlines()),
+     [f"enc.layer{i}.w" for i in range(8)], 2),
+    (lambda t: t.split(), ["a b", "c d", "e", "f g", "h", "i  j "], 3),  # as many as there are numbers of parts
+    (lambda t: [p + "!" for p in t.split("/") if p], [f"a{i}/b{i}" for i in range(8)], 2),
+    (lambda t: [int(n) for n in t.split("x")], [f"{i}x{i * i}" for i in range(8)], 2),
+    (lambda t: (int(t[5:]), float(t[-1]), t[:2], t[::-1], t[1:4:2], t[0]), [f"layer{i}" for i in range(8)], 2),
+    (lambda t: float(t.partition("=")[2]), ["lr=1e-3", "lr=2", "lr=inf", "lr= 4 ", "lr=1_0"], 2),
+    (lambda t: (t.split(b","), int(t[2:]), t[0]), [b"0,%d" % i for i in range(8)], 2)])
+def test_parts_of_texts_and_the_numbers_that_they_say(use, texts, most):
+    compiled_like_plain(lambda x, t: (x * 2, use(t)), [(jnp.ones(3), t) for t in texts], most)
+
+
+@pytest.mark.parametrize("use, texts", [
+    (lambda t: int(t), ["1", "2", "x", "3", "", "1.5"]),
+    (lambda t: int(t), ["1", "2", str(10 ** 30), "-4", str(-10 ** 30)]),
+    (lambda t: float(t), ["1", "2", "x", "3", ""]),
+    (lambda t: t[3], ["abcd", "abce", "ab", "abcf", ""]),
+    (lambda t: (t[0], t[-2:], t[::0]), ["abcd", "abce"]),
+    (lambda t: t.split(""), ["a", "b", "c"]),
+    (lambda t: dict([t.split("=")]), ["a=1", "b=2", "c", "d=3", "e=4=5"])])
+def test_texts_without_such_parts_raise_as_in_python(use, texts):
+    def program(x, t):
+        try:
+            return x * 2, use(t)
+        except (ValueError, IndexError) as error:
+            return x, str(error)
+
+    dynacomp.reset()
+    made = dynacomp.jit(program, backend="eager")
+    for t in (*texts, *texts):
+        assert repr(made(jnp.ones(3), t)) == repr(program(jnp.ones(3), t))
+
+
+def test_a_path_through_given_dicts():
+    def program(name, tree):
+        node = tree
+        for part in name.split("/"):
+            node = node[part]
+        return node * 2
+
+    compiled_like_plain(program, [(f"layer{i}/w", {f"layer{i}": {"w": jnp.ones(3) * i}}) for i in range(10)], 3)

@@ -312,3 +312,32 @@ def test_an_object_that_calls_make_anew_counts_where_an_entry_knows_it_by_its_id
 
 def test_what_each_process_has_one_of_is_known_by_its_identity_in_all():
     assert all(map(lasts, (None, True, 1, Pace.SLOW, Pace, int))) and not any(map(lasts, (X, perceptron, "text")))
+
+
+def test_keys_that_are_others_in_each_call_make_no_kinds():
+    def program(i, params):
+        return params[f"w{i}"] * i + params[f"b{i}"]
+
+    calls = [(i, {f"w{i}": jnp.ones(2) * i, f"b{i}": jnp.ones(2)}) for i in range(10)]
+    assert captures_of(program, calls) == [1, 1, 1, *[0] * 7]
+
+
+def test_two_models_with_other_keys_stay_kinds():
+    models = [{"a": jnp.ones((3, 4))}, {"b": jnp.ones((5, 6))}]
+    history = History()
+    seens = [history.seen_by(None, (model,)) for model in models]
+    for seen in seens:
+        seen.captures = 2
+    assert history.seen_by(None, ({"c": X},)) not in seens and history.seen_by(None, (models[0],)) is seens[0]
+
+
+def test_what_kinds_that_came_once_had_is_known_of_the_next_ones():
+    history = History()
+    for name in "ab":
+        seen = history.seen_by(None, ({name: X},))
+        seen.captures = 1
+        seen.scalars["L['i']"] = {name}
+    common = history.seen_by(None, ({"c": X},))
+    assert common.any_keys and common.scalars == {"L['i']": {"a", "b"}}
+    assert history.seen_by(None, ({"d": X},)) is common
+    assert not history.seen_by(None, ({"d": {"e": X}},)).any_keys
