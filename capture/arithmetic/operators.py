@@ -533,10 +533,11 @@ def _const_item(cap: Capture, obj: Const, key: Value) -> Value:
 
 
 def _class_subscript(cap: Capture, obj: Const, key: Value) -> Value:
-    """`list[int]`, `Box[int]`: a class' own `__class_getitem__` is entered; a built-in's, and that of
-    `typing`, which keeps its answers in caches, is computed."""
+    """`list[int]`, `Box[int]`: a class' own `__class_getitem__` is entered; a built-in's, which may be a class
+    (`collections.abc.Callable`'s), and that of `typing`, which keeps its answers in caches, are computed."""
     method = getattr(obj.value, "__class_getitem__", None)
-    if isinstance(method, types.MethodType) and method.__func__.__module__ != "typing":
+    made = getattr(method, "__func__", None)
+    if isinstance(made, types.FunctionType) and made.__module__ != "typing":
         return cap.call(cap.getattr(obj, "__class_getitem__"), [key])
     return fold(cap, operator.getitem, obj, key)
 

@@ -25,6 +25,7 @@ from dynacomp.capture.kinds.attrs import CONST_METHODS
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.values.constant import Const, is_const
 from dynacomp.capture.values.value import Value, as_python, type_of
+from dynacomp.capture.wrapping.immutability import ALIASES
 
 
 def twin(name: str, accelerator: str) -> types.ModuleType:
@@ -102,5 +103,5 @@ def _substitute(cap: Capture, pattern: Const, repl: Value, string: Value, count:
     return fold(cap, text[:0].join, Const((*parts, text[at:])))
 
 
-BY_TYPE[types.GenericAlias] = _generic
+BY_TYPE.update(dict.fromkeys(ALIASES, _generic))
 CONST_METHODS[re.Pattern, "sub"] = _substitute

@@ -29,12 +29,13 @@ from dynacomp.capture.rows import alike_items
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.tracing.equinox_modules import refuse_method
+from dynacomp.capture.tracing.failures import enter_class, enter_others
 from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.values.computed import LibraryV
 from dynacomp.capture.values.constant import Const, is_const, stands_for
 from dynacomp.capture.values.containers import ListV, TupleV
-from dynacomp.capture.values.questions import is_library_object, is_list
-from dynacomp.capture.values.value import Value, as_python, is_changing, type_of
+from dynacomp.capture.values.questions import is_library_object, is_list, is_object
+from dynacomp.capture.values.value import Value, as_python, children, is_changing, type_of
 from dynacomp.capture.wrapping.constants import from_python
 from dynacomp.capture.wrapping.ndarrays import is_numpy
 from dynacomp.capture.wrapping.pytree_shells import Memo, fixed_fields, shell
@@ -190,6 +191,7 @@ def _flatten_with_path(cap: Capture, tree: Value, is_leaf: Value = NONE, is_leaf
 
 
 def _tree_unflatten(cap: Capture, treedef: Value, leaves: Value) -> Value:
+    _open_makers(cap, treedef)
     try:
         return unflattened(cap, as_python(treedef), list(iterate(cap, leaves)))
     except (ValueError, TypeError) as error:
@@ -197,10 +199,26 @@ def _tree_unflatten(cap: Capture, treedef: Value, leaves: Value) -> Value:
 
 
 def _flatten_up_to(cap: Capture, treedef: Value, tree: Value) -> Value:
+    _open_makers(cap, treedef)
     try:
         return ListV(_up_to(Shell(cap, tree), as_python(treedef)))
     except Closed:
         raise Break("argument", "a library's object taken apart by a tree structure") from None
+
+
+def _open_makers(cap: Capture, made: Value) -> None:
+    """Restart where a structure is known at run time only, as that of an object which its library makes: the next
+    attempt makes objects of that class as the program's, and enters the functions that make some."""
+    parts, seen = [made], set()
+    while parts:
+        part = parts.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if is_library_object(part):
+            enter_class(cap, part.make)
+            enter_others(cap, part.make)
+        parts += part.args if is_library_object(part) else part.attrs.values() if is_object(part) else children(part)
 
 
 def _tree_structure(cap: Capture, tree: Value, is_leaf: Value = NONE) -> Value:

@@ -42,7 +42,7 @@ from dynacomp.capture.symbolic.libraries import (
 )
 from dynacomp.capture.symbolic.machine import Capture, execute, new_frame
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.tracing import library_reads, made_anew
+from dynacomp.capture.tracing import equinox_modules, library_reads, made_anew
 from dynacomp.capture.tracing.failures import is_entered, is_made, unpacked
 from dynacomp.capture.tracing.library_objects import RULE_METHODS, open_callable
 from dynacomp.capture.tracing.lowered_args import of_attributes
@@ -331,7 +331,8 @@ def _object(cap: Capture, fn: ObjectV, args: list[Value], kwargs: dict[str, Valu
     owner, raw = resolve(cap, fn.cls, "__call__")
     if raw is MISSING:
         raise Raised(Const(TypeError(f"{name_in_errors(fn.cls)!r} object is not callable")))
-    if owner is not None and is_pure_module(module_name(owner)) and is_pure_module(module_name(fn.cls)):
+    if owner is not None and is_pure_module(module_name(owner)) and is_pure_module(
+            module_name(fn.cls)) and not is_made(cap, fn.cls):
         opened = of_attributes(cap, fn) if cap.lessons.opens_trees else fn
         return library_call(cap, _call_object, [opened, *args], kwargs, name=fn.cls.__name__)
     return call(cap, object_attrs.bind(cap, raw, fn, owner, "__call__"), args, kwargs)
@@ -481,6 +482,8 @@ def _real_function(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str,
         if fn.value.__name__ == "__new__" and args and holds(args[0], type) and (
                 not is_library(args[0].value) or is_made(cap, args[0].value)):
             return OPERATIONS.new_of_library(cap, args[0].value, fn.value)
+        if equinox_modules.notes_filling(cap, fn.value, args):
+            return Const(None)
         return library_call(cap, fn.value, args, kwargs)
     on_data = fn.value.__module__ in PURE_ON_DATA and fn.value.__name__ not in OUTSIDE
     if on_data and all(map(_is_data, (*args, *kwargs.values()))):

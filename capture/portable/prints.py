@@ -38,6 +38,7 @@ from dynacomp.capture.graph.avals import ARRAY_TYPE
 from dynacomp.capture.portable.homes import Unportable, is_library, is_library_file, module_of, name_of, said
 from dynacomp.capture.portable.instances import HEAP_TYPE, taken_apart
 from dynacomp.capture.wrapping.builder import JITTED
+from dynacomp.capture.wrapping.immutability import ALIASES
 
 OF_PYTHON = ("types", "_collections_abc", "sys")  # that keep what has no name in `builtins`
 MOST = 20_000  # objects that one record may lead to
@@ -281,7 +282,7 @@ def _union(p: Prints, union: Any) -> str:
 
 
 def _generic(p: Prints, alias: Any) -> str:
-    return digest("generic", str(alias.__unpacked__), *p.all(alias.__origin__, alias.__args__))
+    return digest(type(alias).__name__, str(alias.__unpacked__), *p.all(alias.__origin__, alias.__args__))
 
 
 def _set(p: Prints, items: Any) -> str:
@@ -393,7 +394,7 @@ ROWS: dict[type, Callable[[Prints, Any], str]] = {
     types.MemberDescriptorType: _of_class, types.GetSetDescriptorType: _of_class,
     types.WrapperDescriptorType: _of_class, types.MethodDescriptorType: _of_class,
     types.ClassMethodDescriptorType: _of_class,
-    type(jax.tree.structure(0)): _tree, types.UnionType: _union, types.GenericAlias: _generic,
+    type(jax.tree.structure(0)): _tree, types.UnionType: _union, **dict.fromkeys(ALIASES, _generic),
     classmethod: _wrapped, staticmethod: _wrapped, property: _property, SingleDeviceSharding: _sharding,
     ARRAY_TYPE: _array, JITTED: _jitted, CompiledFunction: _compiled, TypedNdArray: _constant,
     **dict.fromkeys((datetime.date, datetime.datetime, datetime.time, datetime.timedelta, decimal.Decimal), _remade),

@@ -20,7 +20,7 @@ from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.tracing.failures import is_made
 from dynacomp.capture.values.callables import MethodV
-from dynacomp.capture.values.constant import is_const
+from dynacomp.capture.values.constant import holds, is_const
 from dynacomp.capture.values.objects import ObjectV
 from dynacomp.capture.values.questions import is_container, is_graph_array, is_graph_number, is_object, own_class
 from dynacomp.capture.values.value import Value, children
@@ -86,16 +86,37 @@ def may_be_filled(cap: Capture, target: ObjectV) -> bool:
     """Whether an existing object is a module that Equinox is making now, as in `__init__` behind a graph break. What is
     stored into it then goes through Equinox's `__setattr__` again, which raises if this is so no more."""
     if not target.initialising and is_module(cap, target.cls):
-        base = next(b for b in mro(target.cls) if "__setattr__" in vars(b))
-        under_construction = vars(base)["__setattr__"].__globals__.get("_currently_initialising", ())
-        target.initialising = target.real in under_construction
+        target.initialising = target.real in _filled_now(target.cls)
     return target.initialising
+
+
+def _filled_now(cls: type) -> Any:
+    """Where Equinox keeps the modules that may set their fields now."""
+    return _known_to_setattr(cls, "_currently_initialising")
+
+
+def _known_to_setattr(cls: type, name: str) -> Any:
+    """A global of Equinox's that the `__setattr__` of its modules reads."""
+    base = next(b for b in mro(cls) if "__setattr__" in vars(b))
+    return vars(base)["__setattr__"].__globals__.get(name, ())
+
+
+def notes_filling(cap: Capture, fn: Any, args: list[Value]) -> bool:
+    """Whether a function of Equinox's only says of a module, made in the captured code, that it may set its fields
+    from now on, or that it may no more: this is noted then."""
+    target = args[1] if len(args) == 2 else None
+    if fn.__name__ not in ("add", "remove") or not is_object(target) or target.source or not (
+            is_module(cap, target.cls) and holds(args[0], type(_filled_now(target.cls)))):
+        return False
+    target.initialising = fn.__name__ == "add"
+    return True
 
 
 def refuse_store(target: ObjectV, name: str, value: Value) -> None:
     """`Module.__setattr__`: Break where it raises."""
     fields = {f.name for f in dataclasses.fields(target.cls)} if target.initialising else ()
-    if name not in fields:
+    if name not in fields and not (target.initialising and name in _known_to_setattr(
+            target.cls, "WRAPPER_FIELD_NAMES")):
         raise Break("store", f"{target.cls.__qualname__} forbids stores ({name!r})")
     if isinstance(value, MethodV) and value.obj is target:
         raise Break("store", f"a {target.cls.__qualname__} is to hold a method of its own")

@@ -7,6 +7,7 @@ known but what stands here: a `SimpleNamespace` or an `array.array` may have oth
 from __future__ import annotations
 
 import collections
+import collections.abc
 import datetime
 import decimal
 import enum
@@ -28,12 +29,13 @@ HEAP, IMMUTABLE_TYPE, NO_INSTANCES = 1 << 9, 1 << 8, 1 << 7  # Py_TPFLAGS_*
 # Modules whose objects never change.
 MODULES = ("typing", "typing_extensions", "fractions", "datetime", "pathlib", "ipaddress", "uuid", "numbers",
            "re", "zoneinfo", "ml_dtypes")
+ALIASES = (types.GenericAlias, type(collections.abc.Callable[[], None]))  # `list[int]`
 # Classes in C whose instances never change, or whose parts are guarded where they are read (functions).
 CLASSES = (*LITERALS, tuple, frozenset, range, slice, property, classmethod, staticmethod, types.FunctionType,
            types.BuiltinFunctionType, types.MethodType, types.MethodDescriptorType, types.WrapperDescriptorType,
            types.MethodWrapperType, types.ClassMethodDescriptorType, types.GetSetDescriptorType,
-           types.MemberDescriptorType, types.CodeType, types.GenericAlias, types.UnionType, operator.itemgetter,
-           operator.attrgetter, operator.methodcaller, np.ufunc, decimal.Decimal)
+           types.MemberDescriptorType, types.CodeType, types.UnionType, operator.itemgetter, operator.attrgetter,
+           operator.methodcaller, np.ufunc, decimal.Decimal, *ALIASES)
 
 TREEDEF: Any = jax.tree_util.PyTreeDef
 

@@ -220,3 +220,57 @@ def test_lengths_that_change_in_functions_that_modules_keep(program):
             assert type(a) is type(b) and jnp.allclose(a, b, rtol=1e-5)
     stats = dynacomp.stats()
     assert stats["frames_captured"] <= 2 and not stats["breaks"] and not stats["frames_eager"]
+
+
+class Warm(eqx.Module):
+    """A model with a number beside its arrays, as a temperature is."""
+
+    w: jax.Array
+    heat: float
+
+    def __call__(self, x):
+        return jnp.tanh(self.w * x) * self.heat
+
+
+def squares(m, x):
+    return jnp.sum(m(x) ** 2)
+
+
+@eqx.filter_grad(has_aux=True)
+def slope(m, x):
+    return squares(m, x), {"heat": m.heat, "x": x}
+
+
+@pytest.mark.parametrize("program", [
+    lambda m, x: eqx.filter_value_and_grad(squares)(m, x),
+    lambda m, x: eqx.apply_updates(m, eqx.filter_grad(lambda n, y: squares(n, y) * n.heat)(m, x)),
+    lambda m, x: slope(m, x)])
+def test_numbers_that_change_in_modules_that_are_differentiated(program):
+    """Equinox hands them past the derivative: its wrappers are entered, made by the call or given to it."""
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for n in range(5):
+        args = Warm(jnp.arange(3.0) + n, 0.5 * n + 1), jnp.ones(3)
+        want, got = jax.tree.flatten(program(*args)), jax.tree.flatten(compiled(*args))
+        assert got[1] == want[1] and [type(x) for x in got[0]] == [type(x) for x in want[0]]
+        assert all(jnp.allclose(a, b, rtol=1e-5) for a, b in zip(got[0], want[0]))
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] <= 2 and not stats["breaks"] and not stats["frames_eager"]
+
+
+def test_wrappers_have_the_names_of_what_they_wrap():
+    """`module_update_wrapper` fills a module that is not being made: later stores are refused."""
+    def program(m, x):
+        def loss(n, y):
+            """What is to be small."""
+            return squares(n, y) * n.heat
+        wrapped = eqx.filter_value_and_grad(loss)
+        value, _ = wrapped(m, x)
+        try:
+            wrapped.__name__ = "other"
+        except AttributeError as error:
+            return value, wrapped.__name__, wrapped.__doc__, str(error)
+
+    for n in (1.0, 2.0, 3.0):
+        args = Warm(jnp.arange(3.0), n), jnp.ones(3)
+        assert repr(compiled(program)(*args)) == repr(program(*args))
