@@ -105,6 +105,7 @@ def _refuse_structures(a: Value, b: Value) -> None:
 def _of_changing(cap: Capture, op: Any, a: Value, b: Value) -> Value:
     """An operator of numbers and strings that change: an expression of sizes, or one that Python computes; where it
     is neither, the sizes are constants."""
+    a, b = _as_built_in(cap, op, a), _as_built_in(cap, op, b)
     found = (size_values.arithmetic(cap, op, a, b) or size_values.compare_openly(cap, op, a, b)
              or size_values.compare(cap, op, a, b))
     if found is None and _plain(op) is operator.mul:
@@ -123,6 +124,22 @@ def _of_changing(cap: Capture, op: Any, a: Value, b: Value) -> Value:
     if found is not None:
         return size_values.counted(cap, found)  # type: ignore[return-value]
     return binary(cap, op, *_fixed(cap, a, b)) if sized else fold(cap, op, a, b)
+
+
+def _as_built_in(cap: Capture, op: Any, value: Value) -> Value:
+    """The number or text that a constant of the program's class is, a member of an `IntEnum`, say, where that class
+    leaves the operator to it."""
+    base = next((b for b in PLAIN if holds(value, b)), None)
+    if base is None or type_of(value) is base or type_of(value) is bool:
+        return value
+    name = _plain(op).__name__.strip("_")
+    asked = (f"__{name}__", f"__{_SWAPPED[name]}__" if op in _SIGNS else f"__r{name}__", f"__i{name}__")
+    if any(resolve(cap, type_of(value), method)[0] not in (base, None) for method in asked):
+        return value
+    return Const(PLAIN[base](as_python(value)))
+
+
+PLAIN = {int: int.__int__, float: float.__float__, str: str.__str__}  # what an instance of a subclass is without it
 
 
 def _fixed(cap: Capture, *values: Value) -> tuple[Value, ...]:
@@ -249,7 +266,8 @@ def _with_content(cap: Capture, left: Value, method: str, right: Value) -> Any:
         return _with_instance(cap, left, method, right)
     _check_leaves_it(left, method)
     if is_changing(left) or is_const(left) and is_changing(content):
-        return binary(cap, _BY_METHOD[method], left, content)
+        swapped = _BY_SWAPPED.get(method)
+        return binary(cap, swapped, content, left) if swapped else binary(cap, _BY_METHOD[method], left, content)
     found = cap.call(BuiltinMethodV(left, method), [content if is_const(left) else right])
     return NotImplemented if stands_for(found, NotImplemented) else found
 
@@ -277,6 +295,7 @@ def _check_leaves_it(left: Value, method: str) -> None:
 
 LEAVING_IT = ("builtins", "numpy", "ml_dtypes", "jax", "jaxlib", "types", "functools")
 _BY_METHOD = {f"__{op.__name__.strip('_')}__": op for op in (*BINARY, *COMPARE.values())}
+_BY_SWAPPED = {f"__r{op.__name__.strip('_')}__": op for op in BINARY[:13]}
 
 
 def _structural(cap: Capture, op: Any, a: Value, b: Value) -> Value:

@@ -1,5 +1,6 @@
 """Operators on instances: which special methods run, in which order, and what comes of NotImplemented."""
 
+import enum
 import io
 import itertools
 
@@ -8,6 +9,7 @@ import pytest
 from test.support.import_helper import import_fresh_module
 
 import dynacomp
+from tests.capture.program_kit import check_one_graph
 
 pytestmark = pytest.mark.usefixtures("is_captured")
 
@@ -108,3 +110,48 @@ def test_another_copy_of_the_operator_module():
         return fresh.delitem(a, 1), fresh.setitem(a, 0, 5), fresh.iadd(b, [3]) is c, a, b, fresh.concat([1], [2])
 
     assert repr(dynacomp.jit(change)(jnp.ones(2))) == repr(change(jnp.ones(2)))
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 3
+
+
+class Scaled(enum.IntEnum):
+    TWICE = 2
+
+    def __mul__(self, other):
+        return "times", other
+
+
+class Share(float):
+    pass
+
+
+HALF = Share(0.5)
+
+
+def by_level(x, n):
+    level = Level.HIGH
+    found = [level * n, n - level, n // level, level ** 2 + n, n * 0.5 / level, type(level * n)]
+    level += n
+    return x * found[0], found, level
+
+
+@pytest.mark.parametrize("program, captures", [
+    (by_level, 2),  # the first, and one where the number changes
+    (lambda x, n: (x * n, Scaled.TWICE * 3, Scaled.TWICE + n), 2)])
+def test_members_that_are_numbers_with_ones_that_change(program, captures):
+    """An operator that the class leaves to int is int's: it is computed in each call; the program's own is asked."""
+    check_one_graph(program, *((jnp.arange(3.0), n) for n in (2, 5, 7, 9, 4)), captures=captures)
+
+
+@pytest.mark.parametrize("program", [
+    lambda x, n: (x * n, HALF + n, n + HALF, n * HALF - n), lambda x, n: (x * n, (n * 0.5) / HALF, HALF - n * 0.5)])
+def test_instances_of_float_with_numbers_that_change(program):
+    """The method of the number on the right is asked where that of the instance on the left leaves it."""
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for n in (2, 5, 7):
+        assert repr(compiled(jnp.arange(3.0), n)) == repr(program(jnp.arange(3.0), n))
+    assert not dynacomp.stats()["frames_eager"]
