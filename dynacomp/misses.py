@@ -50,7 +50,7 @@ from dynacomp.driver.history import (
 )
 from dynacomp.driver.host_loops import entry_to_the_end
 from dynacomp.driver.pipeline import compile_graph
-from dynacomp.driver.traced import derivatives, on_mesh, overheard, staged, traced_graph
+from dynacomp.driver.traced import derivatives, on_mesh, overheard, staged, starting_again, traced_graph
 from dynacomp.filters import should_capture
 from dynacomp.options import Options, resolve
 from dynacomp.stance import STANCES, current_stance
@@ -251,7 +251,8 @@ def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], h
             root = Root(fn, code, args, policy_of(history, seen, options, fn, code, args), history.traced,
                         history.trace)
             compiler = functools.partial(traced_graph, order=history.order) if history.traced else compile_graph
-            found = entry_for(root, lessons, lambda graph, places: compiler(graph, options, places), options)
+            found = entry_for(root, lessons, lambda graph, places: starting_again(compiler(graph, options, places)),
+                              options)
     freeze(history, lessons, code)
     for lesson in lessons.breaks.values():
         report_break(lesson, code, options)

@@ -90,6 +90,12 @@ def may_be_sharded(cap: Capture) -> bool:
             or any(not isinstance(sharding, SingleDeviceSharding) for sharding in lie_on))
 
 
+def may_part(cap: Capture) -> bool:
+    """Whether arrays may live in several places, so that which way is taken may tell where a result lives."""
+    lie_on = {g.payload[3:5] for g in cap.guards.guards if g.kind == "array"}
+    return len(jax.local_devices()) > 1 and (may_be_sharded(cap) or len(lie_on) > 1)
+
+
 def lives_at(cap: Capture, value: Value, device: Value) -> bool:
     """Whether an array surely lives where `device=` asks for one, and is no tracer."""
     asked = peek(device) if is_const(device) else None

@@ -2,9 +2,9 @@
 
 When a jump's condition is a scalar array, both sides are run symbolically, each as a body of its
 own, up to the place where they meet again (the jump's immediate post-dominator, or both returns).
-The `if` becomes `lax.cond` where that is provably the same: no side breaks or raises, and every live
-local, stack slot, result and older object is the same on both sides, or can be joined (see `merge`).
-Anything else breaks the graph as before.
+The `if` becomes `lax.cond` where that is provably the same: no side breaks or raises, all arrays live in one
+place, and every live local, stack slot, result and older object is the same on both sides, or can be joined
+(see `merge`). Anything else breaks the graph as before.
 
 A side may itself end in several places: a branch inside a loop's body where one way goes on and the
 other leaves. Then the side has a `Fork`, and what the sides of the tree so made give is joined at once.
@@ -25,7 +25,7 @@ import jax.numpy as jnp
 from jax._src.core import is_concrete
 
 from dynacomp.capture.base.errors import Break, Raised
-from dynacomp.capture.bodies.placement import has_value
+from dynacomp.capture.bodies.placement import has_value, may_part
 from dynacomp.capture.bodies.subgraphs import Body, localise
 from dynacomp.capture.bytecode.control_flow_graph import EXIT, live, meeting_place
 from dynacomp.capture.control_flow.hoisting import hoisted, may_hoist
@@ -119,6 +119,8 @@ def decide(cap: Capture, frame: Frame, condition: NumberV, yes: Start, no: Start
         raise Differs("neither side can be captured") if isinstance(other, Exception) else OneSide(False, one)
     if isinstance(other, Exception):
         raise OneSide(True, other)
+    if may_part(cap):
+        raise Differs("where the arrays live")
     return conclude(cap, frame, Fork(condition, one, other, asked))
 
 

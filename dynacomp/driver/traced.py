@@ -42,6 +42,7 @@ from dynacomp.capture.tracing.abstract_evaluation import calls_back
 from dynacomp.capture.tracing.library_effects import Outside, forget_traces
 from dynacomp.driver.interpreted import interpreted
 from dynacomp.driver.pipeline import INTERPRETER, Compiled, compile_graph, elsewhere, place
+from dynacomp.driver.placed import PlacedProgram
 from dynacomp.driver.rules import Acts, Rules, before, rules_in
 from dynacomp.lowering.autodiff.region import TOLD_AFTER, Derived, Program, Region, Sizes, apply, closes_over_tracers
 from dynacomp.lowering.primitives.specialise import at_sizes
@@ -262,7 +263,16 @@ def in_order(graph: Graph, run: Callable[..., Any], inputs: Sequence[Any], rules
             raise
         if outside.restore():
             forget_traces()
-        plainly(graph, f"JAX raises {type(error).__name__} where it transforms what was captured")
+        plainly(graph, f"JAX raises {type(error).__name__} in what was captured")
+
+
+def starting_again(made: Compiled) -> Compiled:
+    """The Program of a frame's Graph: where its arrays lie on devices that do not fit together, JAX refuses an operation
+    when it runs, which the program may catch."""
+    if isinstance(made.program, PlacedProgram):
+        run, graph, rules = made.program, made.graph, rules_in(made.graph)
+        made.program = lambda *inputs: in_order(graph, run, inputs, rules)
+    return made
 
 
 def _before(rules: tuple[FunctionType, ...]) -> Outside | None:

@@ -74,15 +74,25 @@ def moved(x):
     y = jax.device_put(x, rows)
     return y + 1, y * 2, y.sum(), jax.device_put({"a": x, "b": x + 1}, whole)
 
-PROGRAMS = [moved, lambda x: (x * 2, x.sum(), x @ jnp.ones((8, 2))), lambda x: jax.device_put(x, last) + 1,
+def either(x):
+    return jax.device_put(x, last) * 2 if x.sum() > 0 else x
+
+def refused(x):
+    try:
+        return jax.device_put(x, last) + jax.device_put(x, jax.devices()[0])
+    except ValueError:
+        return "refused"
+
+PROGRAMS = [moved, either, refused, lambda x: (x * 2, x.sum(), x @ jnp.ones((8, 2))), lambda x: jax.device_put(x, last) + 1,
             lambda x: jax.device_put(x + 1, rows).sharding.spec,
             lambda x: jax.lax.with_sharding_constraint(x + 1, whole),
             jax.jit(lambda x: x + 1, out_shardings=rows), lambda x: told(x) * 2]
 told = jax.jit(lambda x: x + 1, out_shardings=whole)
 for n, program in enumerate(PROGRAMS):
-    for x in (plain, spread):
-        want, compiled = program(x), dynacomp.jit(program)
-        for _ in range(3):
+    for inputs in ([plain] * 3, [spread] * 3, [-spread, spread, -spread, spread]):
+        compiled = dynacomp.jit(program)
+        for x in inputs:
+            want = program(x)
             for w, g in zip(jax.tree.leaves(want), jax.tree.leaves(compiled(x)), strict=True):
                 assert jnp.array_equal(w, g) if isinstance(w, jax.Array) else w == g, n
                 if isinstance(w, jax.Array):
