@@ -267,7 +267,7 @@ def in_order(graph: Graph, run: Callable[..., Any], inputs: Sequence[Any], rules
 
 
 def starting_again(made: Compiled) -> Compiled:
-    """The Program of a frame's Graph: where its arrays lie on devices that do not fit together, JAX refuses an operation
+    """The Program of a frame's Graph: where its arrays lie on devices that do not fit, JAX refuses an operation
     when it runs, which the program may catch."""
     if isinstance(made.program, PlacedProgram):
         run, graph, rules = made.program, made.graph, rules_in(made.graph)

@@ -83,7 +83,8 @@ def refused(x):
     except ValueError:
         return "refused"
 
-PROGRAMS = [moved, either, refused, lambda x: (x * 2, x.sum(), x @ jnp.ones((8, 2))), lambda x: jax.device_put(x, last) + 1,
+PROGRAMS = [moved, either, refused,
+            lambda x: (x * 2, x.sum(), x @ jnp.ones((8, 2))), lambda x: jax.device_put(x, last) + 1,
             lambda x: jax.device_put(x + 1, rows).sharding.spec,
             lambda x: jax.lax.with_sharding_constraint(x + 1, whole),
             jax.jit(lambda x: x + 1, out_shardings=rows), lambda x: told(x) * 2]
