@@ -1,6 +1,8 @@
 // Lanes that lie a small constant step apart: whole registers are loaded or stored, and shuffled.
 //
 //   strided<S>(p, lanes)   p[0], p[S], p[2S], ...   for S in 2..4, and -1 (lanes from behind)
+//   spread<S>(p, lanes)    the same for any S: lanes that lie far apart are loaded one by one
+//   spread_to<S>(p, lanes, a)   a[0], a[1], ... to p, p + S, ...
 //   zip(p, lanes, a, b)    a[0], b[0], a[1], b[1], ... to p; two to four of them
 //   zip_run<S>(p, lanes, value)   value(at, some lanes, slot<J>) to p + at, for the S registers of woven lanes in order
 //   cycle<T, N, S>(a, b)[slot<J>]   a, b, a, b, ... of S scalars: register J
@@ -9,6 +11,15 @@
 #pragma once
 
 namespace dynacomp {
+
+template <int S, class T, class L> DC_INLINE auto spread(const T* p, L k) {
+  if constexpr (gathers<T, L::lanes> && !same_type<L, full<L::lanes>>::value)  // slower, but a tenth of the code
+    return gather_at(p, k, affine_lanes<int32_t>(k, 0, S));
+  else return gather(p, k, [](int l) { return (int64_t)l * S; });
+}
+template <int S, class T, class V, class L> DC_INLINE void spread_to(T* p, L k, V v) {
+  scatter(p, v, k, [](int l) { return (int64_t)l * S; });
+}
 
 // Lane l of a stride is at l * S: in register `register_of`, the last of which ends with the last lane.
 template <int S, int N> constexpr int register_of(int l) { return l * S / N < S - 1 ? l * S / N : S - 1; }
@@ -35,7 +46,7 @@ template <int S, class T, int N> DC_INLINE auto strided(const T* p, full<N> k) {
   }
 }
 template <int S, class T, int N> DC_INLINE auto strided(const T* p, part<N> k) {
-  return gather(p, k, [](int l) { return l * S; });
+  return spread<S>(p, k);
 }
 
 // Register J of S woven vectors: those before vector K are there already.

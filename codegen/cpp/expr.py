@@ -33,6 +33,7 @@ _EXACT = frozenset({"neg", "abs", "sign", "max", "min", "select", "floor", "ceil
 
 
 NEAR = 2**30  # elements of a buffer between any two of which the distance fits 32 bits
+FAR = 1 << 24  # elements between lanes whose offsets do not stand in 32 bits, whatever the register
 STRIDES = (-1, 2, 3, 4)  # between lanes that are loaded as whole registers, see kernels/strides.h
 STEADY = 1024  # how much more an index is divided by than it grows in a lane, where lanes mostly share what comes out
 
@@ -185,6 +186,12 @@ def stride(buffer: str, index: sympy.Expr, scope: Scope) -> sympy.Expr | None:
     return step_along(index, scope.var) if plain else None
 
 
+def near_stride(buffer: str, index: sympy.Expr, scope: Scope) -> int | None:
+    """The same where it is known now, and so small that offsets stand in 32 bits."""
+    step = stride(buffer, index, scope)
+    return int(step) if step is not None and step.is_Integer and abs(step) < FAR else None
+
+
 def _load(expr: Load, scope: Scope, vector: bool) -> str:
     where = cpp_name(expr.buffer)
     if not vector:
@@ -194,8 +201,9 @@ def _load(expr: Load, scope: Scope, vector: bool) -> str:
         return _masked_load(expr, scope, where, how, index)
     if how == "contiguous":
         return f"load({where} + {index}, lanes)"
-    if (step := stride(expr.buffer, expr.index, scope)) in STRIDES and expr.dtype != bool:
-        return f"strided<{step}>({where} + {scope.index(expr.index)}, lanes)"
+    if (step := near_stride(expr.buffer, expr.index, scope)) is not None:
+        name = "strided" if step in STRIDES and expr.dtype != bool else "spread"
+        return f"{name}<{step}>({where} + {scope.index(expr.index)}, lanes)"
     if offsets := _offsets(expr, scope):
         return f"gather_at({where} + {offsets[0]}, lanes, {offsets[1]})"
     return f"gather({where}, lanes, [&](int l) {{ return {index}; }})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dynacomp.capture.base.of_class import of_class
-from dynacomp.codegen.cpp.expr import STRIDES, Scope, address, depends, emit, emit_lanes, stride
+from dynacomp.codegen.cpp.expr import STRIDES, Scope, address, depends, emit, emit_lanes, near_stride, stride
 from dynacomp.codegen.cpp.index import cpp_name
 from dynacomp.lowering.kernel_ir.loops import Store
 
@@ -21,6 +21,8 @@ def store(stmt: Store, scope: Scope) -> str:
     if stmt.mode == "set" and stmt.mask is None:
         if how == "contiguous":
             return f"store({where} + {index}, {value}, lanes);"
+        if (step := near_stride(stmt.buffer, stmt.index, scope)) is not None:
+            return f"spread_to<{step}>({where} + {scope.index(stmt.index)}, lanes, {value});"
         return f"scatter({where}, {value}, lanes, [&](int l) {{ (void)l; return {index}; }});"
     if how == "contiguous":
         if stmt.mask is None or not depends(stmt.mask, scope):

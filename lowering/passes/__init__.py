@@ -3,9 +3,7 @@
     pipeline  The list of passes over primitive Graphs, in the order in which they run
     core      What every Graph pass is made of, and the two simplest passes: dead code and common
               subexpressions
-    fold      Constant folding: what depends on no input is computed while compiling, by eager JAX
-              itself, or by NumPy where that gives the same bits: XLA compiles each eager operation
-              for tens of milliseconds first
+    fold      Constant folding: what depends on no input is computed while compiling
     loops     What a loop need not carry, compute or collect
     pairs     Complex numbers that a loop carries, and takes apart in each step, are carried as two
               arrays

@@ -59,6 +59,24 @@ template <class T, int N, int S> int check_stride() {
   return 0;
 }
 
+template <class T, int N, int S> int check_spread() {
+  constexpr int span = (S < 0 ? -S : S) * (N - 1) + 1;
+  T* first = (T*)edge - span;
+  T* p = S < 0 ? (T*)edge - 1 : first;
+  for (int n = 1; n <= N; ++n) {
+    for (int l = 0; l < span; ++l) first[l] = (T)(l + 1);
+    auto r = n < N ? spread<S>(p, part<N>{n}) : spread<S>(p, full<N>{});
+    for (int l = 0; l < n; ++l)
+      if (r[l] != p[l * S]) return printf("spread %d: %d of %d, %zu bytes\n", S, l, n, sizeof(T));
+    r = r + (T)1;
+    if (n < N) spread_to<S>(p, part<N>{n}, r); else spread_to<S>(p, full<N>{}, r);
+    for (int l = 0; l < span; ++l)
+      if (first[l] != (T)(l + 1) + (T)((&first[l] - p) % S == 0 && (&first[l] - p) / S < n))
+        return printf("spread to %d: %d of %d, %zu bytes\n", S, l, n, sizeof(T));
+  }
+  return 0;
+}
+
 template <class T, int N, class... W> int check_zip(W... more) {
   constexpr int S = sizeof...(W);
   const vec<T, N> v[] = {more...};
@@ -74,6 +92,7 @@ template <class T, int N, class... W> int check_zip(W... more) {
 template <class T, int N> int check_strides() {
   const vec<T, N> a = affine_lanes<T>(full<N>{}, 1, 1), b = a + (T)N, c = b + (T)N, d = c + (T)N;
   if (check_zip<T, N>(a, b) || check_zip<T, N>(a, b, c) || check_zip<T, N>(a, b, c, d)) return 1;
+  if (check_spread<T, N, 3>() || check_spread<T, N, 9>() || check_spread<T, N, -7>()) return 1;
   return check_stride<T, N, -1>() || check_stride<T, N, 2>() || check_stride<T, N, 3>() || check_stride<T, N, 4>();
 }
 

@@ -35,6 +35,10 @@ PROGRAMS = {
     "bytes": (lambda t, i: t[i] // 2, (TABLE * 100).astype(jnp.int8), IDS),
     "halves": (lambda t, i: t[i] * 2, TABLE.astype(jnp.bfloat16), IDS),
     "truths": (lambda t, i: jnp.where(t[i], i, -i), TABLE > 0, IDS),
+    "a column": (lambda t: jnp.tanh(t[:, 4]) + t[:, 1], TABLE.reshape(30, 10)),
+    "a column from behind": (lambda t: t[::-1, 4] * 2, TABLE.reshape(60, 5)),
+    "into columns": (lambda a, b: jnp.stack([a, b, a * b, a + b, a - b], -1), TABLE, IDS[:1] * TABLE),
+    "columns of truths": (lambda t: jnp.where(t[:, 3], 2, t[:, 0] + 1), TABLE.reshape(60, 5) > 0),
     "a plane": (interpolated, TABLE.reshape(12, 25), jnp.linspace(-1, 12, 77), jnp.linspace(26, -2, 77)),
     "sorted": (lambda t, v: jnp.searchsorted(t, v), jnp.sort(TABLE), jnp.linspace(-1.1, 1.1, 333)),
 }
@@ -82,3 +86,10 @@ def test_quotients_that_lanes_mostly_share_are_asked_for_twice(by, dtype):
     x = jnp.arange(7 * by - 5).astype(dtype)
     assert "steady_lanes" in source(fn, x)
     np.testing.assert_array_equal(dynacomp.jit(fn)(x), fn(x))
+
+
+@pytest.mark.parametrize("name", ["a column", "a column from behind", "into columns", "columns of truths"])
+def test_a_known_step_is_one_function_for_all_loads_and_stores(name):
+    """A lambda for each would make g++ build each anew: columns of 63 took 5 seconds."""
+    text = source(*PROGRAMS[name])
+    assert "spread" in text and "[&](int l)" not in text, text
