@@ -16,6 +16,7 @@ from types import CodeType
 from typing import Any
 
 from dynacomp.capture._native import Entry, GuardProgram, jax_config_token
+from dynacomp.capture.base.classes import full_name
 from dynacomp.capture.base.hashes import HASHED
 from dynacomp.capture.base.literals import is_single
 from dynacomp.capture.bytecode.resume import living, returns_tail
@@ -49,6 +50,7 @@ class Info:
     resumes: Callable[[], Iterable[CodeType]] = tuple  # where the frame goes on after its graph break
     steps: int = 0  # instructions that the capture has run
     conditional: tuple[bool, ...] = ()  # by guard: whether it asks what a condition on changing numbers comes to
+    classes: tuple[str, ...] = ()  # by guard: the name of the class of a call's that it asks for
     owned: tuple[type, ...] = ()  # classes that the capture has made, of which its guards speak
     counted: tuple[str, ...] = ()  # the places of numbers that the call changes there
     numbers: dict[str, int] = field(default_factory=dict)  # ints that change from call to call, and what they were
@@ -108,6 +110,7 @@ def info_of(captured: Captured, writer: StepWriter) -> Info:
                 arguments=tuple(map(argument_of, writer.origin)), contents=tuple(map(content_of, writer.origin)),
                 sized=tuple(map(array_of, writer.origin)), resumes=living(captured.recipe.resumes),
                 steps=cap.progress.steps, conditional=tuple(map(is_condition, writer.origin)),
+                classes=tuple(map(class_of_call, writer.origin)),
                 owned=tuple(cap.known.folded.values()), counted=tuple(cap.lessons.counted),
                 numbers={repr(place): n for place, n in cap.numbers.changing.items() if type(n) is int},
                 identities=tuple(repr(g.source) for g in captured.guards.guards
@@ -152,6 +155,15 @@ def is_condition(origin: Guard | S.Source | None) -> bool:
     """Whether a guard asks what a condition on numbers or sizes that change comes to."""
     return isinstance(origin, Guard) and (origin.kind == "relation" or origin.kind == "eq" and isinstance(
         origin.source, S.Host))
+
+
+def class_of_call(origin: Guard | S.Source | None) -> str:
+    """The name of the class that a guard asks for, one that a call of a function has made; "" where there is none."""
+    if not isinstance(origin, Guard) or origin.kind not in ("is", "is_type"):
+        return ""
+    cls = origin.payload[0]
+    name = full_name(cls) if issubclass(type(cls), type) else ""
+    return name if "<locals>" in name else ""
 
 
 OF_ARRAYS = ("array", "tracer", "ndarray")

@@ -34,7 +34,7 @@ from dynacomp.capture.symbolic.lessons import Lesson, Lessons
 from dynacomp.capture.symbolic.libraries import host_below
 from dynacomp.capture.tracing.library_reads import collecting
 from dynacomp.capture.values.sources import Local, Source
-from dynacomp.driver import rounds, timing, warm
+from dynacomp.driver import classes_anew, rounds, timing, warm
 from dynacomp.driver.attempts import entry_for
 from dynacomp.driver.history import (
     History,
@@ -187,7 +187,8 @@ def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], his
     if history.wait:
         history.wait -= 1
         return eager(code, *history.failure)
-    if is_churning(code, options, history) or rounds.parts_of(code).is_useless():
+    if (is_churning(code, options, history) or rounds.parts_of(code).is_useless()
+            or classes_anew.are_made_anew(code, fn, args, history)):
         failed_now = failed_guard(fn, code, args)
         history.served.clear()
         history.churned += 1
@@ -470,6 +471,7 @@ def reset() -> None:
     generator_plan.forget()
     checks.forget()
     rounds.forget()
+    classes_anew.forget()
     timing.forget()
 
 

@@ -26,6 +26,11 @@ def module_name(cls: type) -> str:
     return found if type(found) is str else ""
 
 
+def full_name(cls: type) -> str:
+    """What a class says that it is, its module first."""
+    return f"{module_name(cls)}.{type.__getattribute__(cls, '__qualname__')}"
+
+
 def mro(cls: type) -> tuple[type, ...]:
     """The classes in which an attribute is looked up; () while `cls` is being made."""
     return _MRO.__get__(cls) or ()

@@ -53,7 +53,7 @@ SIZES = ("dim", "int_size")
 PLAIN = "plain_function"
 TABLES = ("type_unchanged", "names_unchanged")
 INFO = ("traced", "guards", "origin", "shapes", "operations", "scalars", "contents", "steps", "conditional",
-        "arguments", "sized", "counted", "numbers", "identities")
+        "arguments", "sized", "counted", "numbers", "identities", "classes")
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@
     history      What earlier captures of a code object saw, and what is symbolic therefore
     rounds       How often a compiled function is captured again: such calls become rare
     host_loops   Loops that compute nothing with arrays run to their end in Python
+    classes_anew  Classes that each call makes anew: Python runs what asks for them
     timing       What is measured slower than plain Python goes back to it, for a while
     warm         What another process has captured is not captured again: entries on disk
     attempts     From a frame to a cache entry: attempts to capture it, until one compiles

@@ -277,7 +277,7 @@ def _built(x: Any, depth: int, keys: bool = True) -> Hashable:
     if issubclass(kind, tuple):
         return _name(kind), frozenset(_built(v, depth - 1, keys) for v in tuple.__getitem__(x, slice(WIDTH)))
     if kind is FunctionType:
-        return x.__code__, frozenset(_built(v, depth - 1, keys) for _, v in _cells(x))
+        return x.__code__, frozenset(_built(v, depth - 1, keys) for _, v in cells_of(x))
     return _name(kind)
 
 
@@ -285,7 +285,7 @@ def _name(kind: type) -> str:
     return type.__getattribute__(kind, "__qualname__")
 
 
-def _cells(fn: Any) -> list[tuple[str, Any]]:
+def cells_of(fn: Any) -> list[tuple[str, Any]]:
     """What the cells of a function hold, by name."""
     found = []
     for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or ()) if type(fn) is FunctionType else ():
@@ -319,7 +319,7 @@ def moved(history: History, seen: Seen, fn: Any, code: CodeType, args: tuple[Any
     which a frame around has seen to change."""
     found: set[tuple[int, int]] = set()
     given = [(f"L[{name!r}]", arg) for name, arg in zip(code.co_varnames, args)]
-    for place, arg in (*given, *((f"C[{name!r}]", arg) for name, arg in _cells(fn))):
+    for place, arg in (*given, *((f"C[{name!r}]", arg) for name, arg in cells_of(fn))):
         for axis, size in enumerate(arg.shape if type(arg) in (ARRAY_TYPE, np.ndarray) else ()):
             had = seen.sizes.get((place, axis), set())
             found |= {(axis, n) for n in had} if len(had) == 1 and size not in had else set()
