@@ -188,7 +188,7 @@ def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], his
         history.wait -= 1
         return eager(code, *history.failure)
     if (is_churning(code, options, history) or rounds.parts_of(code).is_useless()
-            or classes_anew.are_made_anew(code, fn, args, history)):
+            or not options.fullgraph and classes_anew.are_made_anew(code, fn, args, history)):
         failed_now = failed_guard(fn, code, args)
         history.served.clear()
         history.churned += 1

@@ -3,7 +3,8 @@ one serves no other call.
 
 They come to a frame as the class statement has left them, after its graph break, in an argument or a closure. Guards
 ask for that very class, so entry after entry is of no use. Where a class of the same name was another one in call after
-call, Python runs what asks for it. A few classes of one name that take turns, each for some calls, are no such ones.
+call, Python runs what asks for it, unless the function must be compiled whole (`fullgraph=True`). A few classes of one
+name that take turns, each for some calls, are no such ones.
 
     def f(x):
         class Scaled(eqx.Module): ...   # other classes of this name in each call

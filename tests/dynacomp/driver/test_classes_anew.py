@@ -13,10 +13,10 @@ X = jnp.arange(4.0)
 T = TypeVar("T")
 
 
-def captures_of(program, args, calls=10):
+def captures_of(program, args, calls=10, **how):
     """How many captures each call takes; all are like plain Python's."""
     dynacomp.reset()
-    made, counts = dynacomp.jit(program, backend="eager"), []
+    made, counts = dynacomp.jit(program, backend="eager", **how), []
     for i in range(calls):
         want, before = outcome(program, args(i)), dynacomp.stats()["frames_captured"]
         assert repr(outcome(made, args(i))) == repr(want)
@@ -74,8 +74,11 @@ def test_an_object_of_the_caller_whose_class_is_made_for_each_call():
 
         return Layer()
 
-    counts = captures_of(lambda model, x: model(x) + 1, lambda i: (layer(2.0), X + i))
-    assert sum(counts[4:]) == 0
+    def program(model, x):
+        return model(x) + 1
+
+    assert sum(captures_of(program, lambda i: (layer(2.0), X + i))[4:]) == 0
+    assert captures_of(program, lambda i: (layer(2.0), X + i), 6, fullgraph=True) == [1] * 6
 
 
 def test_a_few_classes_of_one_name_that_take_turns_have_an_entry_each():
