@@ -22,6 +22,7 @@ from dynacomp.capture.values.questions import is_graph_array, is_graph_number, i
 from dynacomp.capture.values.standing import IdV
 from dynacomp.capture.values.value import Value, existing, is_changing
 from dynacomp.capture.wrapping.class_prototypes import is_made
+from dynacomp.capture.wrapping.partial_tables import Entries
 
 ADDRESS = 1 << 20  # integer keys above it may be ids of objects
 
@@ -84,7 +85,12 @@ def _has_addresses(value: Any) -> bool:
     if is_object(value):  # of a subclass: what nobody has read decides nothing
         value = None if value.unread else value.payload
     members = None if getattr(value, "unread", None) else kind(value).members
-    return members is not None and value.real is not None and any(map(_is_address, members(value)))
+    return members is not None and value.real is not None and any(map(_is_address, _read(members(value))))
+
+
+def _read(keys: Any) -> Any:
+    """The keys of a table that the program has read: of one guarded in parts those that it has asked for."""
+    return keys.known_keys() if isinstance(keys, Entries) and not keys.whole else keys
 
 
 def _is_address(key: Any) -> bool:

@@ -54,6 +54,7 @@ from dynacomp.options import Options
 MAX_SIZES = 2  # sizes that must be constants for a call in the program: with a third, the call breaks the graph
 MAX_MISSES = 3  # so many misses because of what a container holds, and Python runs the loops over it
 MAX_FRESH = 2  # the same after a graph break, over a container that Python has just made
+LAST = 2  # before so few entries are left, a container that had another content once is Python's: all of them would go
 MAX_VALUES = 4  # a Python number that must be a constant and had more values than this breaks the graph
 AXES = 3  # on so many the first axes the size of an array may follow a number
 MAX_ALIKE = 2  # kinds that came once and differ in keys alone: with a third, keys tell no kinds apart
@@ -62,6 +63,7 @@ DEPTH, WIDTH = 6, 64  # how deep and how far into a container is looked for the 
 NOTES = (int, float, complex, bool, str, bytes, type(None))
 LEAVES = (*NOTES, ARRAY_TYPE, np.ndarray)
 ITEM = re.compile(r"\[\d+\]")
+OBJECT = "<"  # how the words begin that a guard has for an object
 COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 
 
@@ -406,6 +408,8 @@ def _computed_changes(history: History, seen: Seen, options: Options, source: So
 
 def _content_changes(history: History, seen: Seen, options: Options, source: Content) -> bool:
     most = max(MAX_MISSES, options.recompile_limit // 2)
+    if history.captures >= options.recompile_limit - LAST:
+        most = 1
     return options.dynamic is not False and _is_restless(history, source.base, history.misses_by(source.base), most)
 
 
@@ -447,7 +451,9 @@ def is_lasting(history: History, seen: Seen, info: Any) -> bool:
 
 def note_content(history: History, container: str, said: str) -> None:
     """Notes that a call had another content of a container than an entry expects; once, however many of the functions
-    that the frame goes on with expect it: parameters that come back sorted are one change to all of them."""
+    that the frame goes on with expect it: parameters that come back sorted are one change to all of them. Objects have
+    no words of their own: what is said of them by a later entry is something else."""
+    said = f"{said} #{history.captures}" if OBJECT in said else said
     if container and said not in history.expected:
         history.expected.add(said)
         history.contents[container] += 1

@@ -242,3 +242,20 @@ def test_ids_in_tables_of_the_programs_own_classes_are_those_objects(asked):
     compiled = dynacomp.jit(lambda at, part: part.x + asked(at, part), backend="eager")
     for part in parts:
         assert repr(compiled(at, part)) == repr(part.x + asked(at, part))
+
+
+@pytest.mark.parametrize("asked", (
+    lambda d, o, x: x * d[id(o)] if id(o) in d else x, lambda d, o, x: x * d.get(id(o), 3.0),
+    lambda d, o, x: x * d[5] * (id(o) in {id(o)}), lambda d, o, x: x * (d.setdefault(id(o), 2.0) + len(d))),
+    ids=("in", "get", "other key", "store"))
+def test_ids_in_given_dicts_that_are_others_in_each_call(asked):
+    """No capture settled: each attempt broke where the last one had."""
+    parts = [SimpleNamespace(x=X) for _ in range(10)]
+    compiled = dynacomp.jit(asked, backend="eager")
+    dynacomp.reset()
+    for i in range(10):
+        made = lambda: {id(parts[i]): float(i), 5: 2.0}  # noqa: B023, E731
+        part = parts[i * 3 % 10]
+        assert repr(compiled(made(), part, X)) == repr(asked(made(), part, X))
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] <= 8 and not stats["frames_eager"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import enum
 import gc
 import re
@@ -341,3 +342,34 @@ def test_what_kinds_that_came_once_had_is_known_of_the_next_ones():
     assert common.any_keys and common.scalars == {"L['i']": {"a", "b"}}
     assert history.seen_by(None, ({"d": X},)) is common
     assert not history.seen_by(None, ({"d": {"e": X}},)).any_keys
+
+
+def check_settles(program, args, most):
+    """Ten calls like plain Python's, in at most so many captures and none of them plain Python."""
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for i in range(10):
+        assert repr(compiled(*args(i))) == repr(program(*args(i)))
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] <= most and not stats["frames_eager"]
+
+
+def test_dicts_whose_keys_are_other_objects_of_one_class_in_each_call():
+    """All of them read alike: no change was counted, and the limit was met."""
+    class Part:
+        pass
+
+    parts = [Part() for _ in range(11)]
+    check_settles(lambda d, part, x: x * d[part],
+                  lambda i: ({parts[i]: 2.0 * i, parts[i + 1]: 3.0}, parts[i], jnp.ones(3)), 6)
+
+
+def test_the_last_entries_are_not_spent_on_contents():
+    def program(cache, key, x):
+        if key in cache:
+            cache.move_to_end(key)
+        cache[key] = len(cache)
+        return x * len(cache)
+
+    check_settles(program, lambda i: (collections.OrderedDict((f"k{j}", j) for j in range(i % 7)), f"k{i % 5}",
+                                      jnp.ones(3)), 16)
