@@ -19,7 +19,9 @@ import jax
 import numpy as np
 from jax import jit as jax_jit
 from jax._src.lax.lax import _convert_element_type
+from jax._src.random.core import PRNGSpec
 from jax._src.random.prng import PRNGKeyArray as KEY_TYPE
+from jax._src.random.prng import prngs
 from jax.sharding import AxisType, SingleDeviceSharding
 from jaxlib import _jax
 
@@ -122,8 +124,14 @@ def another(x: Any) -> Any:
 def blank(shape: tuple[Any, ...], dtype: Any, weak_type: bool = False) -> Any:
     """Some array of that Aval: zeros, or equal PRNG keys."""
     if not is_numpy_dtype(dtype):
-        return jax.numpy.broadcast_to(jax.random.key(0, impl=dtype._impl.name), shape)
+        return jax.numpy.broadcast_to(jax.random.key(0, impl=key_impl(dtype)), shape)
     return _convert_element_type(jax.lax.full(shape, 0, dtype), dtype, weak_type=weak_type)
+
+
+def key_impl(dtype: Any) -> Any:
+    """What JAX makes keys of this dtype by: the name of their implementation, or it itself where none is registered."""
+    impl = dtype._impl
+    return impl.name if prngs.get(impl.name) is impl else PRNGSpec(impl)
 
 
 def is_numpy_dtype(dtype: Any) -> bool:

@@ -23,6 +23,7 @@ from dynacomp.capture.base.errors import GiveUp, Unbuildable
 from dynacomp.capture.base.literals import is_literal, is_single
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bytecode.code import VERSION
+from dynacomp.capture.graph.avals import key_impl
 from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.numbers import host_arrays, size_values
 from dynacomp.capture.reconstruct import runtime, structures, tracebacks
@@ -254,7 +255,7 @@ def _array(e: Emitter, v: ArrayV) -> None:
         e.item(lambda: e.op("LOAD_FAST", OUTPUTS), e.output(v.node))
 
     if runtime.is_key(v.aval.dtype):
-        e.call(runtime.wrap_key, load, lambda: e.const(runtime.key_impl(v.aval.dtype)))
+        e.call(runtime.wrap_key, load, lambda: e.const(key_impl(v.aval.dtype)))
         e.remember(v)
     else:
         load()

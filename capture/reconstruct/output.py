@@ -25,7 +25,7 @@ from dynacomp.capture.base.literals import is_literal, is_single
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bytecode.code import argument_count
 from dynacomp.capture.bytecode.line_tables import to_code
-from dynacomp.capture.graph.avals import Aval
+from dynacomp.capture.graph.avals import Aval, key_impl
 from dynacomp.capture.graph.graph import GET_ATTR, OUTPUT, PLACEHOLDER, Graph, Node, nodes_in
 from dynacomp.capture.graph.graph_sizes import sizes_in, with_sizes
 from dynacomp.capture.graph.sizes import canonical, names
@@ -177,7 +177,7 @@ def _array(cap: Capture, v: ArrayV, outputs: dict[Node, int]) -> Any:
         return template_of(cap, given, outputs)
     index = outputs.setdefault(v.node, len(outputs))
     if runtime.is_key(v.aval.dtype):
-        return ("call", runtime.wrap_key, [("out", index), ("const", runtime.key_impl(v.aval.dtype))], {})
+        return ("call", runtime.wrap_key, [("out", index), ("const", key_impl(v.aval.dtype))], {})
     return ("out", index)
 
 

@@ -354,11 +354,6 @@ def is_key(dtype: Any) -> bool:
     return jnp.issubdtype(dtype, jax.dtypes.prng_key)
 
 
-@functools.cache
-def key_impl(dtype: Any) -> Any:
-    return dtype._impl.name if hasattr(dtype, "_impl") else str(dtype)
-
-
 def wrap_key(data: Any, impl: Any) -> Any:
     """Keys made of their data. Where nothing traces that is an object around it, without an operation of JAX's."""
     if type(data) is ARRAY_TYPE and trace_ctx.is_top_level():

@@ -33,7 +33,7 @@ from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.marks import Mark
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.base.remembered import remembered
-from dynacomp.capture.graph.avals import ARRAY_TYPE, Aval, divided
+from dynacomp.capture.graph.avals import ARRAY_TYPE, Aval, divided, key_impl
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.dynamic_scalars import TEXTS, is_numpy_number
 from dynacomp.capture.numbers.graph_inputs import add_input, outer_builder, own, symbolic_dims
@@ -330,7 +330,7 @@ def _tracer(cap: Capture, obj: Any, source: S.Source) -> Value:
 def _key_array(cap: Capture, obj: Any, source: S.Source) -> Value:
     """A typed PRNG key enters the Graph as its raw data, wrapped by a node."""
     cap.guards.add("is_type", source, type(obj))
-    impl = jax.random.key_impl(obj)
+    impl = key_impl(obj.dtype)
     cap.guards.add("is", S.Attr(source, "_impl"), obj._impl)
     raw = cast(ArrayV, _array(cap, obj._base_array, S.Attr(source, "_base_array")))
     aval = Aval(raw.aval.shape[:len(obj.shape)], obj.dtype)

@@ -40,7 +40,7 @@ from jax.extend.core import ClosedJaxpr, Literal
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph import interpreter
-from dynacomp.capture.graph.avals import Aval, as_struct, aval_of, is_aval, is_numpy_dtype
+from dynacomp.capture.graph.avals import Aval, as_struct, aval_of, is_aval, is_numpy_dtype, key_impl
 from dynacomp.capture.graph.graph import (
     GET_ATTR,
     OUTPUT,
@@ -107,7 +107,7 @@ def wrap(x: Any, aval: Aval) -> Any:
     """A flat output as the user sees it: uint32 words become a PRNG key array where it was one."""
     if is_numpy_dtype(aval.dtype):
         return x
-    return jax.random.wrap_key_data(x, impl=aval.dtype._impl.name)
+    return jax.random.wrap_key_data(x, impl=key_impl(aval.dtype))
 
 
 def unwrap(x: Any) -> Any:

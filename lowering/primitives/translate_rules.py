@@ -23,7 +23,7 @@ from jax import lax
 from jax._src.random import core as random_core
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
-from dynacomp.capture.graph.avals import is_numpy_dtype
+from dynacomp.capture.graph.avals import is_numpy_dtype, key_impl
 from dynacomp.lowering.primitives.complex_rules import complex_rewrite
 from dynacomp.lowering.primitives.messages import unforgetting
 from dynacomp.lowering.primitives.placing import elsewhere
@@ -98,7 +98,7 @@ def _over_keys(eqn: Any, fn: Callable[..., Any]) -> Callable[..., Any]:
 def _gamma(eqn: Any) -> Callable[..., Any]:
     """JAX's own rejection sampling, all elements at once."""
     sample: Any = functools.partial(random_core._gamma_impl, use_vmap=True, **eqn.params)
-    return lambda words, a: sample(jax.random.wrap_key_data(words, impl=eqn.invars[0].aval.dtype._impl.name), a)
+    return lambda words, a: sample(jax.random.wrap_key_data(words, impl=key_impl(eqn.invars[0].aval.dtype)), a)
 
 
 def _fold_in(eqn: Any) -> Callable[..., Any]:
@@ -358,7 +358,7 @@ def on_keys(eqn: Any, fn: Callable[..., Any]) -> Callable[..., Any]:
     """`fn`, which takes and gives an equation's own values, on uint32 words instead of keys."""
 
     def run(*raw: Any) -> Any:
-        args = [jax.random.wrap_key_data(x, impl=v.aval.dtype._impl.name) if is_key(v) else x
+        args = [jax.random.wrap_key_data(x, impl=key_impl(v.aval.dtype)) if is_key(v) else x
                 for x, v in zip(raw, eqn.invars)]
         out = fn(*args)
         flat = out if isinstance(out, (list, tuple)) else [out]

@@ -5,8 +5,20 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
+from jax.extend.random import define_prng_impl
 
-from dynacomp.capture.graph.avals import ARRAY_TYPE, Aval, as_struct, aval_of, blank, class_of, is_numpy_dtype, weak
+import dynacomp
+from dynacomp.capture.graph.avals import (
+    ARRAY_TYPE,
+    Aval,
+    as_struct,
+    aval_of,
+    blank,
+    class_of,
+    is_numpy_dtype,
+    key_impl,
+    weak,
+)
 
 KEY = jax.random.key(0)
 
@@ -32,6 +44,34 @@ def test_what_jax_takes_for_no_array_has_none():
 def test_a_blank_array_has_the_aval_and_the_class_that_is_said(aval):
     made = blank(aval.shape, aval.dtype, aval.weak_type)
     assert aval_of(made) == aval and type(made) is class_of(aval)
+
+
+def _double(name):
+    """Keys that are two of JAX's own."""
+    as_key = jax.random.wrap_key_data
+    twice = lambda key: jnp.stack([jax.random.key_data(key)] * 2, -2)
+    return define_prng_impl(
+        key_shape=(2, 2), seed=lambda seed: twice(jax.random.key(seed)), name=name,
+        split=lambda data, shape: twice(jax.random.split(as_key(data[0]), shape)),
+        random_bits=lambda data, width, shape: jax.random.bits(as_key(data[0]), shape, f"uint{width}"),
+        fold_in=lambda data, x: twice(jax.random.fold_in(as_key(data[0]), x)))
+
+
+@pytest.mark.parametrize("name", ["<unnamed>", "threefry2x32"])
+def test_keys_of_an_implementation_that_no_name_leads_to_are_made_by_itself(name, is_captured):
+    def step(key, x):
+        key, sub = jax.random.split(key)
+        return key, jax.random.bits(sub, x.shape) + x
+
+    impl = _double(name)
+    key = jax.random.key(1, impl=impl)
+    assert key_impl(KEY.dtype) == "threefry2x32" and key_impl(key.dtype) == impl
+    assert blank((3,), key.dtype).dtype == key.dtype
+    compiled, other = dynacomp.jit(step), key
+    for size in (3, 3, 4, 5):
+        x = jnp.arange(size, dtype=jnp.uint32)
+        (key, expected), (other, got) = step(key, x), compiled(other, x)
+        assert (got == expected).all() and other.dtype == key.dtype and (other == key).all()
 
 
 def test_keys_are_no_arrays_of_numpy():

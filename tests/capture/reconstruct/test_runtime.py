@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from dynacomp.capture import _native
+from dynacomp.capture.graph.avals import key_impl
 from dynacomp.capture.graph.size_evaluation import postfix
 from dynacomp.capture.graph.size_scope import Scope
 from dynacomp.capture.reconstruct import runtime
@@ -192,7 +193,7 @@ def test_arrays_of_numpy_are_made_anew():
 @pytest.mark.parametrize("impl", ["threefry2x32", "rbg"])
 def test_keys_are_made_of_their_data_without_an_operation(impl, monkeypatch):
     key = jax.random.split(jax.random.key(3, impl=impl), 2)
-    name, data = runtime.key_impl(key.dtype), jax.random.key_data(key)
+    name, data = key_impl(key.dtype), jax.random.key_data(key)
     runtime.wrap_key(data, name)
     with monkeypatch.context() as patched:
         patched.setattr(jax.random, "wrap_key_data", None)
