@@ -130,8 +130,8 @@ def blank(shape: tuple[Any, ...], dtype: Any, weak_type: bool = False) -> Any:
 
 def key_impl(dtype: Any) -> Any:
     """What JAX makes keys of this dtype by: the name of their implementation, or it itself where none is registered."""
-    impl = dtype._impl
-    return impl.name if prngs.get(impl.name) is impl else PRNGSpec(impl)
+    impl, name = dtype._impl, dtype._impl.name
+    return name if prngs.get(name) is impl else PRNGSpec(impl)
 
 
 def is_numpy_dtype(dtype: Any) -> bool:
