@@ -64,6 +64,7 @@ NOTES = (int, float, complex, bool, str, bytes, type(None))
 LEAVES = (*NOTES, ARRAY_TYPE, np.ndarray)
 ITEM = re.compile(r"\[\d+\]")
 OBJECT = "<"  # how the words begin that a guard has for an object
+TEXT = re.compile(r"'[^']*'|\"[^\"]*\"")  # in words: it may hold anything
 COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 
 
@@ -408,7 +409,7 @@ def _computed_changes(history: History, seen: Seen, options: Options, source: So
 
 def _content_changes(history: History, seen: Seen, options: Options, source: Content) -> bool:
     most = max(MAX_MISSES, options.recompile_limit // 2)
-    if history.captures >= options.recompile_limit - LAST:
+    if history.captures >= options.recompile_limit - min(LAST, options.recompile_limit // 4):
         most = 1
     return options.dynamic is not False and _is_restless(history, source.base, history.misses_by(source.base), most)
 
@@ -453,7 +454,7 @@ def note_content(history: History, container: str, said: str) -> None:
     """Notes that a call had another content of a container than an entry expects; once, however many of the functions
     that the frame goes on with expect it: parameters that come back sorted are one change to all of them. Objects have
     no words of their own: what is said of them by a later entry is something else."""
-    said = f"{said} #{history.captures}" if OBJECT in said else said
+    said = f"{said} #{history.captures}" if OBJECT in TEXT.sub("", said) else said
     if container and said not in history.expected:
         history.expected.add(said)
         history.contents[container] += 1

@@ -18,7 +18,7 @@ import dynacomp
 from dynacomp.capture import _native
 from dynacomp.capture.base.marks import Mark
 from dynacomp.capture.entries import lasts
-from dynacomp.driver.history import MAX_KINDS, History, Seen, is_lasting, kind_of_call
+from dynacomp.driver.history import MAX_KINDS, History, Seen, is_lasting, kind_of_call, note_content
 
 X = jnp.ones(3)
 Pace = enum.Enum("Pace", "SLOW FAST")
@@ -373,3 +373,14 @@ def test_the_last_entries_are_not_spent_on_contents():
 
     check_settles(program, lambda i: (collections.OrderedDict((f"k{j}", j) for j in range(i % 7)), f"k{i % 5}",
                                       jnp.ones(3)), 16)
+
+
+def test_a_text_among_the_keys_is_no_object_whatever_it_holds():
+    """`<pad>` in a vocabulary was counted as a change anew after each capture."""
+    history = History()
+    for history.captures in range(3):
+        note_content(history, "L['d']", "['<pad>', 'a']")
+    assert history.contents == {"L['d']": 1}
+    for history.captures in range(3):
+        note_content(history, "L['o']", "[<P>, 'a']")
+    assert history.contents == {"L['d']": 1, "L['o']": 3}
