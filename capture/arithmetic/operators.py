@@ -28,7 +28,7 @@ from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.callables import BuiltinMethodV, MethodV
 from dynacomp.capture.values.computed import ArrayV, LibraryV, NdArrayV, NumberV, ScalarV, SizeV
 from dynacomp.capture.values.constant import Const, holds, is_const, is_open, stands_for
-from dynacomp.capture.values.containers import DictV, ListV, RangeV, SetV, TupleV, ViewV, row_kind
+from dynacomp.capture.values.containers import DictV, ListV, RangeV, SetV, SliceV, TupleV, ViewV, row_kind
 from dynacomp.capture.values.iterators import StreamV
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import ObjectV, OpaqueV
@@ -381,6 +381,18 @@ def _of_traces(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
     return Const(answer == (op is operator.eq))
 
 
+def _equal_slices(cap: Capture, a: Value, b: Value) -> bool | None:
+    """Slices compare as the tuples of their parts do."""
+    first, second = (_parts(v) for v in (a, b))
+    return None if first is None or second is None else equal(cap, TupleV(first), TupleV(second))
+
+
+def _parts(v: Value) -> list[Value] | None:
+    if holds(v, slice):
+        return [Const(part) for part in (v.value.start, v.value.stop, v.value.step)]
+    return [v.start, v.stop, v.step] if is_slice(v) else None
+
+
 def _equal_unknown(cap: Capture, a: Value, b: Value) -> bool | None:
     """Objects that are not looked into, which may equal others."""
     if any(isinstance(v, UNKNOWN) and _compares(type_of(v)) for v in (a, b)):
@@ -415,6 +427,7 @@ EQUALITY = Pairs(
     Pair(_equal_dicts, every=(DictV,)),
     Pair(_equal_by_operator, every=(Const, NumberV, SizeV, ScalarV, SetV, ViewV)),
     Pair(_equal_by_operator, some=(ArrayV, NdArrayV, ObjectV, LibraryV)),
+    Pair(_equal_slices, some=(SliceV,), every=(SliceV, Const)),
     Pair(_same),
     Pair(_equal_methods, every=(MethodV,)),
     Pair(_equal_built_in_methods, every=(BuiltinMethodV,)),

@@ -164,9 +164,12 @@ VIEW_TYPES: dict[tuple[bool, str], type] = {
 
 @dataclass(eq=False)
 class SliceV(Value):
+    """A slice. `real`: the object itself, if it exists."""
+
     start: Value
     stop: Value
     step: Value
+    real: Any = None
 
 
 @dataclass(eq=False)

@@ -44,7 +44,7 @@ from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.callables import BoundV, BuiltinMethodV, MethodV, PartialV
 from dynacomp.capture.values.computed import ArrayV, LibraryV, NeedsConcrete, ScalarV
 from dynacomp.capture.values.constant import Const, is_const, open_function
-from dynacomp.capture.values.containers import DictV, ListV, RangeV, TupleV
+from dynacomp.capture.values.containers import DictV, ListV, RangeV, SliceV, TupleV
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import CellV, ObjectV, OpaqueV
 from dynacomp.capture.values.questions import is_scalar
@@ -271,7 +271,18 @@ def _range(cap: Capture, obj: range, source: S.Source) -> Value:
     return RangeV(start, stop, step, obj, source=source)
 
 
+def _slice(cap: Capture, obj: slice, source: S.Source) -> Value:
+    """A slice is its two ends and its step, whatever they are: often made anew, with ends that change."""
+    cap.guards.add("is_type", source, slice)
+    start, stop, step = (wrap(cap, member.__get__(obj), S.Slot(source, name, member))
+                         for name, member in SLICE.items())
+    if all(is_const(part) and is_literal(part.value) for part in (start, stop, step)):
+        return Const(obj, source=source)
+    return SliceV(start, stop, step, obj, source=source)
+
+
 RANGE: dict[str, Any] = {name: vars(range)[name] for name in ("start", "stop", "step")}
+SLICE: dict[str, Any] = {name: vars(slice)[name] for name in ("start", "stop", "step")}
 
 
 def _cell(cap: Capture, obj: Any, source: S.Source) -> Value:
@@ -467,8 +478,7 @@ WRAPPERS: dict[type, Callable[[Capture, Any, S.Source], Value]] = {
     **dict.fromkeys((int, float, complex, *TEXTS), _number),
     **dict.fromkeys((bool, type(None), type(Ellipsis),
                      type(NotImplemented)), _literal),
-    slice: lambda cap, obj, source: (_literal if all(map(is_literal, (obj.start, obj.stop, obj.step))) else _identity)(
-        cap, obj, source),
+    slice: _slice,
     range: _range,
     tuple: _tuple,
     list: _list,

@@ -45,3 +45,44 @@ def test_what_may_take_several_axes_leaves_the_slices_after_it_alone():
 def test_a_whole_axis_is_a_slice_as_any_other():
     """JAX asks whether it is the whole axis only to leave the slice out."""
     agree(lambda x: x[:x.shape[0] // 2 + 1] + 1, [(jnp.arange(n),) for n in (5, 6, 1, 2, 9)], 2)
+
+
+class Window:
+    def __init__(self, k):
+        self.at = slice(k, k + 4)
+
+
+@pytest.mark.parametrize("fn, given", [
+    (lambda x, s: x[s] * 2, lambda k: slice(k, k + 4)),
+    (lambda x, s: x[s] * 2, lambda k: slice(np.int64(k), np.int32(k + 4))),
+    (lambda x, s: x[s] + 1, lambda k: (slice(k, None), slice(None, k, 2))),
+    (lambda x, w: x[w.at].sum(0), Window),
+    (lambda x, s: x * (s.stop - s.start) + s.start, lambda k: slice(k, 2 * k)),
+    (lambda x, s: jax.grad(lambda y: y[s["w"]].sum())(x), lambda k: {"w": slice(k, k + 4)}),
+], ids=["ints", "numpys", "tuple", "attribute", "ends", "dict"])
+def test_slices_that_come_with_the_call(fn, given):
+    """They are their ends, not the object: it is made anew in each call."""
+    agree(fn, [(jnp.arange(40.0).reshape(20, 2), given(k)) for k in (1, 2, 5, 3, 9, 4, 7, 8, 6, 10)], 3)
+
+
+def test_given_slices_are_the_same_objects_and_compare_by_their_ends():
+    kept = []
+
+    def fn(x, s, t):
+        kept.append(s)
+        return x[s], kept[-1] is s, s is t, s == t, s != slice(2, 6, None), [s, t].index(t)
+
+    calls = [(jnp.arange(20.0), slice(k, k + 4), slice(2, 6)) for k in (1, 2, 5, 3, 9, 4, 2, 8)]
+    agree(fn, calls, 4)
+    compiled = dynacomp.jit(lambda x, s: (x, s), backend="eager")
+    for x, s, _ in calls:
+        assert compiled(x, s)[1] is s
+
+
+def test_given_slices_across_breaks():
+    random = np.random.default_rng(0)
+    dynacomp.reset()
+    compiled = dynacomp.jit(lambda x: x[random.integers(3):, :random.integers(3, 6)].sum(), backend="eager")
+    for _ in range(8):
+        compiled(jnp.ones((6, 6)))
+    assert dynacomp.stats()["frames_captured"] <= 8 and not dynacomp.stats()["frames_eager"]
