@@ -10,7 +10,7 @@ capture, what the entry is.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
@@ -107,15 +107,20 @@ def info_of(captured: Captured, writer: StepWriter) -> Info:
     cap = captured.cap
     return Info(captured.graph, str(captured.guards), writer.texts(), captured.stopped, _shapes(cap),
                 cap.progress.captured_ops, numbers_of(cap), cap.root.traced,
-                arguments=tuple(map(argument_of, writer.origin)), contents=tuple(map(content_of, writer.origin)),
-                sized=tuple(map(array_of, writer.origin)), resumes=living(captured.recipe.resumes),
-                steps=cap.progress.steps, conditional=tuple(map(is_condition, writer.origin)),
-                classes=tuple(map(class_of_call, writer.origin)),
+                resumes=living(captured.recipe.resumes), steps=cap.progress.steps, **by_guard(writer.origin),
                 owned=tuple(cap.known.folded.values()), counted=tuple(cap.lessons.counted),
                 numbers={repr(place): n for place, n in cap.numbers.changing.items() if type(n) is int},
                 identities=tuple(repr(g.source) for g in captured.guards.guards
                                  if g.kind == "is" and not lasts(g.payload[0])),
                 hashes=tuple(now > before for now, before in zip(HASHED, cap.progress.hashes)))
+
+
+def by_guard(origin: Sequence[Guard | S.Source | None]) -> dict[str, Any]:
+    """What an Info says of each of its guards."""
+    rows: dict[str, Callable[[Guard | S.Source | None], Any]] = {
+        "arguments": argument_of, "sized": array_of, "contents": content_of, "conditional": is_condition,
+        "classes": class_of_call}
+    return {name: tuple(map(row, origin)) for name, row in rows.items()}
 
 
 def lasts(obj: Any) -> bool:

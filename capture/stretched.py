@@ -1,8 +1,9 @@
-"""Frames that run in Python, unguarded, up to where compiled code goes on: their entries, and what that may lose.
+"""Frames that run in Python up to where compiled code goes on: their entries, and what that may lose.
 
 A capture that ends in a graph break before it has met an operation of JAX makes such an entry instead of one that
 guards all that was read. What the frame calls is captured by itself; operations of its own on ways that no capture
-has seen would run one by one, so none may be in sight.
+has seen would run one by one, so none may be in sight, and what the frame reads is guarded for that alone: a call that
+brings an array there is captured.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import inspect
 import itertools
 import types
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import CodeType
 from typing import Any
@@ -25,27 +26,55 @@ from dynacomp.capture.bytecode.code import Instruction, decode
 from dynacomp.capture.bytecode.control_flow_graph import EXIT, successors
 from dynacomp.capture.bytecode.resume import living, returns_tail
 from dynacomp.capture.bytecode.stretches import places_of, stretch
-from dynacomp.capture.entries import Info
+from dynacomp.capture.entries import Info, by_guard
 from dynacomp.capture.reconstruct.runtime import Leave
-from dynacomp.capture.symbolic.guards import StepWriter
+from dynacomp.capture.symbolic.guards import Guard, StepWriter
 from dynacomp.capture.symbolic.libraries import is_pure_module, module_of
+from dynacomp.capture.values import sources as S
 
 JITTED = type(jax.jit(lambda: None))
+COMPUTE = (JITTED, jax.custom_jvp, jax.custom_vjp)  # what computes with JAX when it is called
+READS = ("LOAD_FAST", "LOAD_DEREF", "LOAD_CLOSURE", "LOAD_CLASSDEREF")
 DEPTH, WIDTH = 3, 50  # how far a look into a value goes, and how many of its items it takes
 
 
-def stretched(code: CodeType, info: Info, resumes: Iterable[CodeType], key: Any) -> Entry | None:
-    """The entry that runs `code` in Python up to one of `resumes`; None where that cannot be."""
+def stretched(code: CodeType, info: Info, resumes: Iterable[CodeType], key: Any,
+              watched: Iterable[Guard] = ()) -> Entry | None:
+    """The entry that runs `code` in Python up to one of `resumes`, while the guards in `watched` hold; None where that
+    cannot be."""
     resumes = list(resumes)
     made = stretch(code, resumes, Leave)
     if made is None:
         return None
     writer = StepWriter()
     writer.emit(None, "jax_config", jax_config_token(2 * info.traced))
-    known = replace(info, guards="", origin=writer.texts(), arguments=(None,) * len(writer.origin),
-                    contents=("",) * len(writer.origin), sized=(None,) * len(writer.origin), shapes={}, scalars={},
-                    resumes=living(resumes))
+    for guard in watched:
+        writer.guard(guard)
+    known = replace(info, guards="", origin=writer.texts(), shapes={}, scalars={}, identities=(),
+                    resumes=living(resumes), **by_guard([None] * len(writer.origin)))
     return Entry(GuardProgram(writer.steps), fn_code=made, key=key, info=known, returns_tail=returns_tail(code))
+
+
+def without_arrays(code: CodeType, fn: Any, args: tuple[Any, ...], resumes: Iterable[CodeType]) -> Iterator[Guard]:
+    """That no array comes to where there is none now, of what the code reads before it arrives at one of `resumes`."""
+    arguments = {name: S.Local(n, name) for n, name in enumerate(code.co_varnames[:len(args)])}
+    cells = {name: S.Closure(n, name) for n, name in enumerate(code.co_freevars)}
+    for place in dict.fromkeys(places_read(code, places_of(code, resumes), arguments, cells)):
+        guard, writer = Guard("no_array", place, (COMPUTE,)), StepWriter()
+        writer.guard(guard)
+        if GuardProgram(writer.steps).check(fn, args) == -1:
+            yield guard
+
+
+def places_read(code: CodeType, places: Iterable[int], arguments: Mapping[str, S.Source],
+                cells: Mapping[str, S.Source]) -> Iterator[S.Source]:
+    """Where the values come from that are read on the ways to `places`; of globals and cells, of those there are."""
+    for instr in instructions_before(code, places):
+        for name in instr.argval if isinstance(instr.argval, tuple) else (instr.argval,):
+            if instr.name.startswith(("LOAD_GLOBAL", "LOAD_NAME")):
+                yield S.Global(name)
+            elif instr.name.startswith(READS):
+                yield from filter(None, [arguments.get(name), cells.get(name)])
 
 
 def has_jax_in_sight(code: CodeType, fn: Any, args: tuple[Any, ...], resumes: Iterable[CodeType]) -> bool:
@@ -63,7 +92,7 @@ def values_read(code: CodeType, fn: Any, args: tuple[Any, ...], places: Iterable
         for name in instr.argval if isinstance(instr.argval, tuple) else (instr.argval,):
             if instr.name.startswith(("LOAD_GLOBAL", "LOAD_NAME")):
                 yield outer.get(name)
-            elif instr.name.startswith(("LOAD_FAST", "LOAD_DEREF", "LOAD_CLOSURE", "LOAD_CLASSDEREF")):
+            elif instr.name.startswith(READS):
                 yield arguments.get(name)
                 yield content(cells.get(name))
 

@@ -4,9 +4,9 @@ plain Python, and what they call is captured by itself.
 A capture without a Graph makes no entry. The code is looked at again after ever more calls, for another way through it
 may compute something. A frame that has no JAX in sight (`dynacomp.sight`) is left alone at its first graph break, with
 generators that the hook finds. Another that goes on after a graph break is left alone once everything behind the break
-is. Where something behind it computes, the frame runs in Python up to there, with nothing guarded (see
-`capture.stretched`): at its second capture if nothing of JAX is in sight, or if the function has had some captures in
-vain, wherever in it they began; else in place of going back to Python for good.
+is. Where something behind it computes, the frame runs in Python up to there, guarded for nothing but that no array
+comes to where none was (see `capture.stretched`): at its second capture if nothing of JAX is in sight, or if the
+function has had some captures in vain, wherever in it they began; else in place of going back to Python for good.
 `options={"capture_idle": True}` and `fullgraph=True` capture such frames all the same.
 
     >>> import dynacomp
@@ -28,7 +28,7 @@ from dynacomp.capture import _native
 from dynacomp.capture.base.identity_table import IdentityTable
 from dynacomp.capture.bytecode.resume import original_of, reachable
 from dynacomp.capture.bytecode.suspensions import SUSPENDS
-from dynacomp.capture.stretched import has_jax_in_sight, stretched
+from dynacomp.capture.stretched import has_jax_in_sight, stretched, without_arrays
 from dynacomp.options import Options
 from dynacomp.sight import leads_to_jax
 
@@ -109,22 +109,23 @@ def infos_of(code: CodeType) -> list[Any]:
 
 
 def entry_without_guards(code: CodeType, fn: Any, args: tuple[Any, ...], info: Any, options: Options,
-                         hurry: bool = False) -> Any:
+                         last: bool = False) -> Any:
     """What runs the frame that was just captured in Python up to where something computes; None where nothing does,
-    or the frame itself may, and there is no hurry."""
+    or the frame itself may, and not many captures were in vain. last: it would not be captured again, whatever comes;
+    that is told."""
     if options.capture_idle or options.fullgraph or info is None or code.co_flags & SUSPENDS or info.breaks is None:
         return None
     shared = rest_of(original_of(code))
     if info.graph is None:
         shared.vain += 1
-        hurry = hurry or shared.vain > VAIN
+    hurry = last or info.graph is None and shared.vain > VAIN
     known = [i for i in infos_of(code) if info.breaks.kind != "idle" or i.graph is None]  # else made of other data
     if info.graph is not None or any(i.graph is not None for i in known) or not known and info.breaks.kind != "idle":
         return None
     behind = busy_behind(code, info)
     if not behind or behind == [code] or not hurry and has_jax_in_sight(code, fn, args, behind):
         return None
-    made = stretched(code, info, behind, options)
+    made = stretched(code, info, behind, options, () if last else without_arrays(code, fn, args, behind))
     if made is not None:
         _native.clear(code)
     return made
@@ -133,7 +134,7 @@ def entry_without_guards(code: CodeType, fn: Any, args: tuple[Any, ...], info: A
 def entry_instead(code: CodeType, fn: Any, args: tuple[Any, ...], options: Options, traced: bool) -> Any:
     """The same for a frame that was captured so often that it would not be captured again."""
     info = next((i for i in infos_of(code) if i.traced == traced), None)
-    made = entry_without_guards(code, fn, args, info, options, hurry=True)
+    made = entry_without_guards(code, fn, args, info, options, last=True)
     if made is not None:
         notices.tell("recompile limit", code.co_filename, code.co_firstlineno,
                      f"{code.co_qualname} runs as plain Python up to where compiled code goes on: its entries serve "

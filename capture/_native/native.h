@@ -87,6 +87,7 @@ extern const StepKind dc_registry_kinds[]; /* guard_registry.c */
 extern const StepKind dc_suspended_kinds[]; /* suspended.c */
 extern const StepKind dc_iterator_kinds[]; /* iterators.c */
 extern const StepKind dc_unnoticed_kinds[]; /* unnoticed.c */
+extern const StepKind dc_within_kinds[];  /* arrays_within.c */
 
 typedef struct Entry Entry;
 typedef struct {

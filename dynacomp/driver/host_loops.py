@@ -3,7 +3,7 @@ compiled code goes on behind.
 
 A frame stops in such a loop because its rounds, or what it reads and fills (queues, counters, tables), are others in
 each call. Each piece of its body would be captured for nothing. With no JAX in sight of the loop its rest is a stretch
-(see `capture.stretched`), which takes no capture.
+(see `capture.stretched`), which takes no capture, and serves until a call brings an array there.
 
     while queue:                        # a graph that is another one in each call
         node = queue.popleft()
@@ -21,7 +21,7 @@ from dynacomp import callers, counters, notices
 from dynacomp.capture._native import Entry
 from dynacomp.capture.bytecode.loop_exits import exits
 from dynacomp.capture.entries import Info
-from dynacomp.capture.stretched import stretched
+from dynacomp.capture.stretched import stretched, without_arrays
 from dynacomp.capture.symbolic.lessons import Lesson
 from dynacomp.options import Options
 from dynacomp.sight import leads_to_jax
@@ -34,7 +34,8 @@ def entry_to_the_end(code: CodeType, fn: Any, args: tuple[Any, ...], options: Op
         return None
     for behind in exits(code):
         if not leads_to_jax(code, fn, args, behind):
-            found = stretched(code, Info(None, "", (), _told(code), {}, 0, {}, traced), behind, options)
+            known = Info(None, "", (), _told(code), {}, 0, {}, traced)
+            found = stretched(code, known, behind, options, without_arrays(code, fn, args, behind))
             if found is not None:
                 counters.count("frames_idle")
                 return found

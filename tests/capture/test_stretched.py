@@ -10,7 +10,7 @@ import pytest
 
 from dynacomp.capture.bytecode.code import decode
 from dynacomp.capture.bytecode.resume import Layout, resume_code
-from dynacomp.capture.stretched import DEPTH, computes, has_jax_in_sight
+from dynacomp.capture.stretched import DEPTH, computes, has_jax_in_sight, without_arrays
 
 X = jnp.ones(2)
 
@@ -72,3 +72,17 @@ def seen(rows, **names):
 def test_only_what_is_read_on_the_way_counts():
     assert not seen([1, 2])
     assert seen([X]) and seen([1], FACTOR=X)
+
+
+def watched(rows, w, **names):
+    """The places that may have no array of those that the loop of `rows_then_sum` reads."""
+    decoded = decode(rows_then_sum.__code__)
+    head = next(i for i in decoded.instrs if i.name == "LOAD_GLOBAL" and i.argval == "jnp")
+    behind = resume_code(decoded, Layout(head.index, (), None, ("found", "w")))
+    fn = types.FunctionType(rows_then_sum.__code__, {**globals(), **names})
+    return sorted(str(guard) for guard in without_arrays(fn.__code__, fn, (rows, w), [behind]))
+
+
+def test_places_that_had_no_array_may_not_have_one_later():
+    assert watched([1, 2], X) == ["no array in G['FACTOR']", "no array in L['rows']"]
+    assert watched([X], X, FACTOR=X) == []

@@ -121,3 +121,30 @@ def test_it_is_captured_where_that_is_asked_for():
     for i in range(8):
         assert repr(made(*tokens(i))) == repr(program(*tokens(i)))
     assert dynacomp.stats()["frames_idle"] == 0
+
+
+def test_a_call_that_brings_arrays_to_the_loop_is_captured():
+    def program(values, x):
+        kinds, total = {}, 0
+        for value in values:
+            kind = str(value)[:3] if isinstance(value, int) else "array"
+            kinds[kind] = kinds.get(kind, 0) + 1
+            total = total + value * value - value
+        return x * len(kinds), total
+
+    dynacomp.reset()
+    made = dynacomp.jit(program, backend="eager", options={"capture_idle": False})
+
+    def calls(of):
+        """How many more frames are captured, and how many operations of their graphs."""
+        before = dynacomp.stats()
+        for i in range(10):
+            values = [of(n) for n in np.random.default_rng(i).integers(0, 99, 6).tolist()]
+            assert repr(made(values, X)) == repr(program(values, X))
+        after = dynacomp.stats()
+        return [after[name] - before[name] for name in ("frames_captured", "operations")]
+
+    numbers, arrays, again = calls(int), calls(lambda n: X * n), calls(int)
+    assert dynacomp.stats()["frames_idle"] == 1 and not dynacomp.stats()["frames_eager"]
+    assert numbers[0] <= 6 and 0 < arrays[0] <= 8 and arrays[1] >= 4
+    assert again == [0, 0]
