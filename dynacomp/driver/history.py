@@ -54,7 +54,7 @@ from dynacomp.options import Options
 MAX_SIZES = 2  # sizes that must be constants for a call in the program: with a third, the call breaks the graph
 MAX_MISSES = 3  # so many misses because of what a container holds, and Python runs the loops over it
 MAX_FRESH = 2  # the same after a graph break, over a container that Python has just made
-LAST = 2  # before so few entries are left, a container that had another content once is Python's: all of them would go
+LAST = 2  # before so few entries are left, a container passed in that had another content once is Python's
 MAX_VALUES = 4  # a Python number that must be a constant and had more values than this breaks the graph
 AXES = 3  # on so many the first axes the size of an array may follow a number
 MAX_ALIKE = 2  # kinds that came once and differ in keys alone: with a third, keys tell no kinds apart
@@ -409,7 +409,8 @@ def _computed_changes(history: History, seen: Seen, options: Options, source: So
 
 def _content_changes(history: History, seen: Seen, options: Options, source: Content) -> bool:
     most = max(MAX_MISSES, options.recompile_limit // 2)
-    if history.captures >= options.recompile_limit - min(LAST, options.recompile_limit // 4):
+    last = history.captures >= options.recompile_limit - min(LAST, options.recompile_limit // 4)
+    if last and passed(source.base) is not None:  # what a module or a function has is not another in each call
         most = 1
     return options.dynamic is not False and _is_restless(history, source.base, history.misses_by(source.base), most)
 
