@@ -18,6 +18,7 @@ from dynacomp.capture.control_flow.raising import assume, may_assume, only_raise
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.values.computed import NumberV
+from dynacomp.capture.values.constant import is_const
 from dynacomp.capture.values.iterators import CountIterV
 from dynacomp.capture.values.questions import is_graph_number
 from dynacomp.capture.values.value import NotConstant, Value
@@ -66,9 +67,17 @@ def _choose(cap: Capture, frame: Frame, condition: Value, yes: Start, no: Start)
             cap, condition, bool)
         if asked is None:
             raise refusal
+        if is_const(asked):  # among what its number may be there is no 0, or nothing else
+            return _go_on(frame, yes if asked.value else no)
         return _become(cap, frame, asked, yes, no)
     except (Break, Raised, Differs, NotConstant):
         raise refusal from None
+
+
+def _go_on(frame: Frame, start: Start) -> int:
+    """The frame where one side starts; the offset of its instruction."""
+    start.prepare(frame)
+    return frame.code.instrs[start.index].offset
 
 
 def _become(cap: Capture, frame: Frame, asked: NumberV, yes: Start, no: Start) -> int | None:

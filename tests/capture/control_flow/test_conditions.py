@@ -1,6 +1,7 @@
 """`control_flow.conditions`: a jump on an array is part of the graph, and breaks it where its sides do not agree."""
 
 import jax.numpy as jnp
+import pytest
 
 from tests.capture.flow_kit import breaks_of
 from tests.capture.program_kit import check_one_graph
@@ -35,3 +36,12 @@ def test_jumps_are_part_of_the_graph():
 
 def test_sides_that_do_not_agree_are_pythons():
     assert set(breaks_of(sides_of_other_shapes, lambda: (X,), lambda: (-X,))) == {"branch"}
+
+
+@pytest.mark.parametrize("body", [
+    "out * n if n else out", "out if not n else out * n", "out + (n and 2) + (n or 3)", "out + bool(n)"])
+def test_a_counter_that_is_never_zero(body):
+    """What its range says is known: there is no condition left."""
+    made = {}
+    exec(f"def fn(out, rounds):\n    for n in range(1, rounds):\n        out = {body}\n    return out", made)
+    check_one_graph(made["fn"], *((jnp.arange(3.0), rounds) for rounds in (4, 5, 9, 7)), captures=2)
