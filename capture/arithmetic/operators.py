@@ -158,9 +158,9 @@ def _of_numpy(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
 def _array_op(cap: Capture, op: Any, a: Value, b: Value) -> Value:
     if not any(map(ndarrays.is_jax_array, (a, b))):
         found = _of_numpy(cap, op, a, b)
-        if found is None:
+        if found is None and (_plain(op) is not op or any(map(ndarrays.is_numpy, (a, b)))):
             raise Break("leaves", f"NumPy's own {op.__name__}")
-        return found
+        return library_call(cap, op, [a, b]) if found is None else found
     _refuse_text(op, a)
     if op.__name__.startswith("i") and op not in (operator.invert, operator.index) and ndarrays.is_numpy(a):
         raise Break("store", "an in-place operation on a NumPy array")
@@ -262,7 +262,8 @@ def _inverse(cap: Capture, left: Value, right: Value) -> Any:
 def _with_content(cap: Capture, left: Value, method: str, right: Value) -> Any:
     """An operator's method of a built-in object on an instance of a subclass: it sees the built-in content."""
     content = plain(right)
-    if content is right or not hasattr(type_of(left), method):
+    raw = lookup(type_of(left), method)[1]
+    if content is right or raw is MISSING or isinstance(raw, types.FunctionType):
         return _with_instance(cap, left, method, right)
     _check_leaves_it(left, method)
     if is_changing(left) or is_const(left) and is_changing(content):

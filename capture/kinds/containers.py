@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import collections
 import operator
+import types
 from typing import Any
 
 from dynacomp.capture.arithmetic import arrays
@@ -33,6 +34,7 @@ from dynacomp.capture.rows import alike_items, stored_rows
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import mutating, removing
 from dynacomp.capture.tracing.trace_call import library_call
+from dynacomp.capture.values.callables import MethodV
 from dynacomp.capture.values.computed import ArrayV, LibraryV, NdArrayV, ScalarV
 from dynacomp.capture.values.constant import Const, holds, is_const
 from dynacomp.capture.values.containers import DictV, ListV, RangeV, SetV, TupleV, ViewV, row_kind
@@ -192,6 +194,9 @@ def _const_contains(cap: Capture, container: Const, item: Value) -> bool:
     hosted = host_functions.contained(cap, container, item) or membership.asked(cap, container, item)
     if hosted is not None:
         return truth(cap, hosted)
+    raw = resolve(cap, type_of(container), "__contains__")[1]
+    if isinstance(raw, types.FunctionType):
+        return truth(cap, cap.call(MethodV(Const(raw), container), [item]))
     found = fold(cap, operator.contains, container, item)
     assert is_const(found)
     return found.value

@@ -215,6 +215,8 @@ def _is_known(result: Any) -> bool:
 def _is_description(x: Any) -> bool:
     if type(x) is jax.ShapeDtypeStruct:
         return all(type(d) is int for d in x.shape)
+    if type(x) is slice:
+        return all(map(is_literal, (x.start, x.stop, x.step)))
     return is_literal(x) or type(x) in typed_scalar_types or type(x) is TREEDEF and says_literals(x)
 
 

@@ -4,6 +4,7 @@ import types
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
 
@@ -158,4 +159,48 @@ def test_objects_whose_class_computes_when_unflattened_are_made_in_the_graph():
     for n in range(3):
         s, x = jnp.arange(1.0, 4.0), jnp.ones(3) * n
         assert jnp.allclose(f(s, x)[1], jax.grad(loss)(s, x)) and jnp.allclose(f(s, x)[0], loss(s, x))
+    assert dynacomp.stats()["breaks"] == {} and dynacomp.stats()["frames_captured"] == 1
+
+
+PARTS = '''
+class Part:
+    def __init__(self, size):
+        self.size = size
+    def __eq__(self, other):
+        return type(other) is Part and self.size == other.size
+    def __hash__(self):
+        return hash(self.size)
+
+class Parts(tuple):
+    def __new__(cls, parts=()):
+        return tuple.__new__(cls, [p if type(p) is Part else Part(p) for p in parts])
+    def __add__(self, other):
+        return Parts(tuple.__add__(self, Parts(other)))
+    def __contains__(self, part):
+        return any(p == part for p in self)
+    def slices(self):
+        ends = [sum(p.size for p in self[:i + 1]) for i in range(len(self))]
+        return [slice(end - p.size, end) for p, end in zip(self, ends)]
+'''
+
+
+def test_constants_of_a_library_s_class_are_asked_by_its_methods():
+    layout = types.ModuleType("laying_out")
+    exec(PARTS, vars(layout), vars(layout))
+    layout.Parts.__module__ = layout.Part.__module__ = "laying_out"
+    dynacomp.register_library("laying_out", pure=True)
+    given = layout.Parts((1, 2))
+
+    def program(x):
+        whole = sum([given, given], layout.Parts(()))  # the start is a constant, what is added an object
+        kept = layout.Parts((2,))
+        flags = np.concatenate([np.full(p.size, p in kept) for p in whole])
+        return [x[s] * 2 for s in whole.slices()], [bool(np.all(flags[s])) for s in layout.Parts((1, 2)).slices()]
+
+    f = dynacomp.jit(program, backend="eager")
+    dynacomp.reset()
+    for n in range(3):
+        x = jnp.arange(6.0) + n
+        want, got = program(x), f(x)
+        assert got[1] == want[1] == [False, True] and jax.tree.all(jax.tree.map(jnp.array_equal, want[0], got[0]))
     assert dynacomp.stats()["breaks"] == {} and dynacomp.stats()["frames_captured"] == 1
