@@ -14,7 +14,7 @@
 static const StepKind *const kind_tables[] = {dc_value_kinds, dc_check_kinds, dc_array_kinds,
                                               dc_size_kinds,  dc_number_kinds, dc_function_kinds,
                                               dc_registry_kinds, dc_suspended_kinds, dc_iterator_kinds,
-                                              dc_unnoticed_kinds, dc_within_kinds};
+                                              dc_unnoticed_kinds, dc_within_kinds, dc_layout_kinds};
 
 static const StepKind *find_kind(PyObject *name)
 {

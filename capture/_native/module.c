@@ -399,6 +399,10 @@ static PyMethodDef methods[] = {
     {"known_dict", dc_known_dict, METH_VARARGS,
      "known_dict(keys, hashes, values) -> dict\n\nThree tuples; no key is asked for its hash (but where that is\n"
      "None) or compared."},
+    {"set_layout", dc_set_layout, METH_O,
+     "set_layout(s) -> bytes\n\nWhich places of its table have elements, and where elements were that are gone."},
+    {"lay_out", dc_lay_out, METH_VARARGS,
+     "lay_out(s, elements, layout) -> s\n\nMakes it a set of these, laid out as `set_layout` has told of another."},
     {"known_set", dc_known_set, METH_VARARGS, "known_set(elements, hashes) -> set\n\nThe same for a set."},
     {"hide_subclass", dc_hide_subclass, METH_O,
      "hide_subclass(cls)\n\nIts bases do not count it among their subclasses any more."},

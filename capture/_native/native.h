@@ -87,6 +87,7 @@ extern const StepKind dc_registry_kinds[]; /* guard_registry.c */
 extern const StepKind dc_suspended_kinds[]; /* suspended.c */
 extern const StepKind dc_iterator_kinds[]; /* iterators.c */
 extern const StepKind dc_unnoticed_kinds[]; /* unnoticed.c */
+extern const StepKind dc_layout_kinds[];  /* set_layout.c */
 extern const StepKind dc_within_kinds[];  /* arrays_within.c */
 
 typedef struct Entry Entry;
@@ -348,6 +349,8 @@ PyObject *dc_set_enumerate(PyObject *module, PyObject *args);
 PyObject *dc_known_hashes(PyObject *module, PyObject *obj); /* hashes.c */
 PyObject *dc_known_dict(PyObject *module, PyObject *args);
 PyObject *dc_known_set(PyObject *module, PyObject *args);
+PyObject *dc_set_layout(PyObject *module, PyObject *obj); /* set_layout.c */
+PyObject *dc_lay_out(PyObject *module, PyObject *args);
 PyObject *dc_hide_subclass(PyObject *module, PyObject *cls); /* classes.c */
 PyObject *dc_codes_in(PyObject *module, PyObject *table); /* guard_functions.c */
 extern PyTypeObject Stand_Type;

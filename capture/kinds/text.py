@@ -144,7 +144,7 @@ def _tuple(cap: Capture, x: TupleV, name: str, inside: list[Any]) -> str:
 
 
 def _set(cap: Capture, x: SetV, name: str, inside: list[Any]) -> str:
-    note_order(x.members)  # which a text shows, whoever asks for it
+    note_order(x.items)  # which a text shows, whoever asks for it
     parts = [represent(cap, key_value(cap, k), inside) for k in x.members]
     bare = f"{{{', '.join(parts)}}}" if parts else ""
     return bare if name == "set" and parts else f"{name}({bare})"

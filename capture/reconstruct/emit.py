@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from bytecode import Instr
 
-from dynacomp.capture._native import Held, dict_of, known_dict, known_set, own_table, unhold
+from dynacomp.capture._native import Held, dict_of, known_dict, known_set, lay_out, own_table, unhold
 from dynacomp.capture.base.errors import GiveUp, Unbuildable
 from dynacomp.capture.base.literals import is_literal, is_single
 from dynacomp.capture.base.of_class import of_class
@@ -35,7 +35,7 @@ from dynacomp.capture.symbolic.side_effects import differs_since, leaving, leavi
 from dynacomp.capture.values.callables import BuiltinMethodV, FunctionV, MethodV, PartialV, SettingV, SuperV
 from dynacomp.capture.values.computed import ArrayV, LibraryV, NdArrayV, NumberV, SizeV
 from dynacomp.capture.values.constant import Const, is_const, is_known_literal, peek
-from dynacomp.capture.values.containers import DictV, ListV, RangeV, RowsV, SetV, SliceV, TupleV, ViewV
+from dynacomp.capture.values.containers import DictV, ListV, RangeV, RowsV, SetV, SliceV, TupleV, ViewV, layout_of
 from dynacomp.capture.values.frames import NullV, TracebackV
 from dynacomp.capture.values.grown_items import Run, holds_given, is_run, kinds_of, parts_of
 from dynacomp.capture.values.kind import Kind, define, kind
@@ -442,7 +442,11 @@ def _set(e: Emitter, v: SetV) -> None:
         return
     e.call(set)
     e.remember(v)  # before its elements, which may lead back to it
-    e.later(lambda: e.call(set.update, lambda: e.load(v), lambda: load_elements(e, v.items)))
+    layout = layout_of(v.items)
+    if layout is None:
+        e.later(lambda: e.call(set.update, lambda: e.load(v), lambda: load_elements(e, v.items)))
+    else:
+        e.later(lambda: e.call(lay_out, lambda: e.load(v), lambda: load_elements(e, v.items), lambda: e.const(layout)))
 
 
 def _slice(e: Emitter, v: SliceV) -> None:

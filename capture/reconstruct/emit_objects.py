@@ -13,7 +13,7 @@ from dynacomp.capture._native import set_attribute
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.reconstruct.emit import Emitter, load_elements, load_table
 from dynacomp.capture.values.constant import Const
-from dynacomp.capture.values.containers import DictV, ListV, SetV
+from dynacomp.capture.values.containers import DictV, ListV, SetV, layout_of
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import DELETED, ObjectV
 from dynacomp.capture.wrapping.builtin_subclasses import IMMUTABLE, built_in_base, payload_base
@@ -44,7 +44,7 @@ def emit_object(e: Emitter, v: ObjectV) -> None:
 define(ListV, Kind(fill=lambda e, v: e.call(
     runtime.fill_sequence, partial(e.load, v), partial(e.const, v.extra), partial(e.tuple, v.items))))
 define(SetV, Kind(fill=lambda e, v: e.call(
-    runtime.replace_set, partial(e.load, v), partial(load_elements, e, v.items))))
+    runtime.replace_set, partial(e.load, v), partial(load_elements, e, v.items), partial(e.const, layout_of(v.items)))))
 define(DictV, Kind(fill=lambda e, v: e.call(
     runtime.fill_table, partial(e.load, v), partial(e.load, v.factory or Const(None)),
     partial(load_table, e, v.items))))

@@ -56,7 +56,7 @@ from dynacomp.capture.symbolic.side_effects import leaving, leaving_apart
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.computed import ArrayV, NumberV
 from dynacomp.capture.values.constant import Const, is_const, peek
-from dynacomp.capture.values.containers import DictV, ListV, RowsV, SetV, TupleV
+from dynacomp.capture.values.containers import DictV, ListV, RowsV, SetV, TupleV, layout_of
 from dynacomp.capture.values.grown_items import Run, holds_given, is_run, kinds_of, parts_of
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import DELETED, CellV, ObjectV
@@ -462,7 +462,7 @@ def assemble(code: CodeType, body: list[Any], more: tuple[str, ...] = ()) -> Cod
     return to_code(bc)
 
 
-def _change(w: Writer, fn: Callable[..., None], v: Value, *more: int) -> None:
+def _change(w: Writer, fn: Callable[..., None], v: Value, *more: int | bytes | None) -> None:
     """After the Graph: `fn(object, content, *more)`, the content being what lies on the stack now."""
     kept = w.e.store_temp("k")
     loads = [partial(w.e.op, "LOAD_FAST", name) for name in (w.save(v), kept)]
@@ -508,7 +508,7 @@ def _prepare_set(w: Writer, v: SetV) -> None:
         _change(w, runtime.change_set, v, v.parts is not None and v.parts.emptied)
         return
     load_elements(w.e, v.items)
-    _change(w, runtime.replace_set, v)
+    _change(w, runtime.replace_set, v, layout_of(v.items))
 
 
 def _prepare_object(w: Writer, v: ObjectV) -> None:

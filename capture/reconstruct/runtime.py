@@ -27,7 +27,7 @@ import numpy as np
 from jax._src.core import trace_ctx
 from jaxlib import _jax
 
-from dynacomp.capture._native import Tail, hide_subclass, own_table, run_eager, unhold
+from dynacomp.capture._native import Tail, hide_subclass, lay_out, own_table, run_eager, unhold
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.graph.avals import ARRAY_TYPE
@@ -439,9 +439,12 @@ def change_set(obj: Any, change: tuple[tuple, tuple[Any, ...]], emptied: bool = 
             getattr(set, how[0])(obj, *(OPERANDS[made](keys) for made, keys in zip(how[1:], key)))
 
 
-def replace_set(obj: Any, items: Any) -> None:
+def replace_set(obj: Any, items: Any, layout: bytes | None = None) -> None:
+    """layout: see `values.containers.layout_of`."""
     set.clear(obj)
     set.update(obj, items)
+    if layout is not None:
+        lay_out(obj, items, layout)
 
 
 def delete_attribute(obj: Any, name: str) -> None:

@@ -73,6 +73,7 @@ KINDS: dict[str, Callable[..., str]] = {
         f"no two of {', '.join(map(str, sources))} are the same object" if len(sources) > 1 else "",
         f"none of {', '.join(map(str, sources))} is one of {', '.join(map(str, others))}" if others else ""))),
     "unnoticed": lambda s: f"nothing tells that {s} has died",
+    "set_layout": lambda s, layout: f"{s} takes new elements as it did",
     "no_array": lambda s, classes: f"no array in {s}",
     "unreferable": lambda s: f"nothing could tell that {s} has died",
     "own_globals": lambda s: f"{s} is globals()",

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from dynacomp.capture._native import lay_out, set_layout
 from dynacomp.capture.base.hashes import note_order
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.of_class import of_class
@@ -118,6 +119,7 @@ class SetV(MutableV):
     real: Any = None
     is_own: Callable[[], bool] | None = None  # whether a library that promises steadiness has made it, and runs now
     unread: Callable[[], None] | None = None  # guards what an existing set holds
+    unlaid: Callable[[], None] | None = None  # guards how it is laid out, which orders what is added to it
     parts: Any = None  # what is known of one of which not all is, and its changes: `Members` of `partial_sets`
     log: Any = ()  # what was added to an existing set and taken out, in that order; None where more was done to it
     _members: Any = field(init=False, repr=False)
@@ -138,11 +140,21 @@ class SetV(MutableV):
 
 def as_grown(real: Any) -> set[Any]:
     """A copy that takes new elements as `real` does: one by set() has room of its own, another order then."""
-    grown = set(iter(real))  # one by one
-    return grown if grown.__sizeof__() == real.__sizeof__() and [*grown] == [*real] else set(real)
+    return lay_out(set(), tuple(iter(real)), set_layout(real))
+
+
+def layout_of(elements: Any) -> bytes | None:
+    """How a set of constants is laid out; None where one that takes them one after the other is laid out so, too."""
+    if type(elements) is not set or not all(map(is_literal, elements)):
+        return None
+    layout = set_layout(elements)
+    return None if set_layout(set(iter(elements))) == layout else layout
 
 
 def _in_order(self: Any) -> Any:
+    if self.dirty and self.unlaid is not None:
+        self.unlaid, unlaid = None, self.unlaid
+        unlaid()
     if self.is_own is None or not self.is_own():
         note_order(self.members)
     return self.members

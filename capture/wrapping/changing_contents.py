@@ -20,7 +20,7 @@ from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.containers import ListV
 from dynacomp.capture.values.value import Lazy, Value
 
-GUARDS = ("len", "keys", "names", "set")  # the kinds that hold for one content
+GUARDS = ("len", "keys", "names", "set", "set_layout")  # the kinds that hold for one content
 ATTRIBUTES = (S.DictOf, S.ThreadDict)
 
 

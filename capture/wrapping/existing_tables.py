@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Iterable
 from typing import Any, cast
 
-from dynacomp.capture._native import iterated, known_hashes
+from dynacomp.capture._native import iterated, known_hashes, set_layout
 from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import ours
@@ -130,11 +130,17 @@ def _read(cap: Capture, source: S.Source, elements: tuple[Any, ...]) -> None:
     cap.guards.add("set", source, elements)
 
 
+def _lay(cap: Capture, obj: Any, source: S.Source) -> None:
+    """Guards how a set is laid out."""
+    cap.guards.add("set_layout", source, set_layout(obj))
+
+
 def _set(cap: Capture, obj: Any, source: S.Source) -> Value:
     cap.guards.add("is_type", source, type(obj))
     elements = tuple(own_iter(obj))
     if type(obj) in (set, frozenset) and all(map(is_literal, elements)):
-        return SetV(obj, type(obj), real=obj, source=source, unread=functools.partial(_read, cap, source, elements))
+        return SetV(obj, type(obj), real=obj, source=source, unread=functools.partial(_read, cap, source, elements),
+                    unlaid=functools.partial(_lay, cap, obj, source))
     reading(cap, source)
     _refuse_references(elements)
     _refer_weakly(elements)
@@ -144,7 +150,7 @@ def _set(cap: Capture, obj: Any, source: S.Source) -> Value:
         if [k if bare(k) is k else getattr(bare(k), "real", None) for k in made] != list(elements):
             raise Break("opaque", "a set whose elements stand in an order of their own")
         return SetV(made, type(obj), real=obj, source=source)
-    return SetV(obj, type(obj), real=obj, source=source)
+    return SetV(obj, type(obj), real=obj, source=source, unlaid=functools.partial(_lay, cap, obj, source))
 
 
 WRAPPERS.update({dict: _dict, collections.OrderedDict: _dict, collections.defaultdict: _dict,

@@ -90,3 +90,55 @@ def test_keys_that_no_guard_can_hold_run_in_python(table):
 
     assert dynacomp.jit(program)(jnp.ones(2), table)[1] == len(table)
     assert dynacomp.stats()["breaks"]
+
+
+def few(n, *left):
+    """A set that has had more elements."""
+    made = set(range(n))
+    for k in range(n):
+        if k not in left:
+            made.discard(k)
+    return made
+
+
+def added(s, x):
+    s.add(200)
+    return x * len(s), [x * k for k in s], s.pop(), s
+
+
+def test_a_set_that_has_had_more_elements_takes_new_ones_in_its_own_order():
+    run = dynacomp.jit(added)
+    for make in (lambda: {97, 98, 99}, lambda: few(100, 97, 98, 99)) * 3:
+        mine, theirs = make(), make()
+        assert repr(run(mine, jnp.arange(4.0))) == repr(added(theirs, jnp.arange(4.0)))
+        assert list(mine) == list(theirs)
+
+
+def test_a_set_that_the_program_makes_and_takes_from_has_the_order_that_it_had():
+    def program(n, x):
+        left = set(range(n))
+        for k in range(n):
+            if k not in (5, 9):
+                left.remove(k)
+        return x * len(left), left, list(left)
+
+    run = dynacomp.jit(program)
+    for n in (10, 10, 12, 40, 40):
+        assert repr(run(n, jnp.arange(4.0))) == repr(program(n, jnp.arange(4.0)))
+    assert not dynacomp.stats()["breaks"]
+
+
+def test_a_set_that_is_filled_anew_has_the_order_of_what_filled_it():
+    def program(s, x):
+        s.clear()
+        s.update(range(40))
+        for k in range(40):
+            if k not in (5, 9, 33):
+                s.discard(k)
+        return x * len(s), s
+
+    run = dynacomp.jit(program)
+    for n in range(4):
+        mine, theirs = set(range(n)), set(range(n))
+        assert repr(run(mine, jnp.arange(4.0))) == repr(program(theirs, jnp.arange(4.0)))
+        assert list(mine) == list(theirs)
