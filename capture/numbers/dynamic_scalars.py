@@ -152,6 +152,8 @@ def is_of_text(cap: Capture, source: Any) -> bool:
     """Whether strings and bytes alone decide what is at `source`."""
     if isinstance(source, S.Host):
         return all(is_of_text(cap, a) for a in source.args)
+    if type(source) is tuple:  # the keys of a table that is asked for one
+        return all(type(known) in TEXTS for known in source)
     return type(cap.numbers.changing.get(source) if isinstance(source, S.Source) else source) in TEXTS
 
 

@@ -357,3 +357,22 @@ def test_a_computed_number_with_many_values_is_pythons():
         assert compiled(jnp.arange(3.0), i).tolist() == jnp.repeat(jnp.arange(3.0) * 2, i % 9 + 1).tolist()
     stats = dynacomp.stats()
     assert stats["frames_captured"] <= 8 and len(stats["breaks"]) == 1 and not stats["frames_eager"]
+
+
+def test_strings_that_choose_among_the_keys_of_a_dict_are_guarded_however_many_ways_there_are():
+    """They name one of a few ways, as those do that are compared: no break after half of the entries."""
+    def fn(task, x, table):
+        h, weight = jnp.tanh(x), {known: x * k for known, k in table.items()}[task]
+        for known in ("sum", "mean", "max", "min", "prod", "std"):
+            if task == known:
+                h = getattr(h, known)(0)
+        return weight * h
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(fn, backend="eager")
+    table = {name: float(k) for k, name in enumerate(("none", "sum", "mean", "max", "min", "prod", "std"))}
+    for _ in range(2):
+        for name in table:
+            assert repr(compiled(name, jnp.arange(3.0), table)) == repr(fn(name, jnp.arange(3.0), table))
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] <= len(table) and not stats["breaks"] and not stats["frames_eager"]
