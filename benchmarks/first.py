@@ -20,6 +20,7 @@ dynacomp's seconds go.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import statistics
@@ -64,8 +65,8 @@ class Row:
 def main() -> int:
     asked = parsed()
     names = [n for n in NAMES if any(part in n for part in asked.filter.split(","))]
-    rows = [row_of(n, asked.repeat) for n in track(names, console=Console(stderr=True), transient=True)]
     console = Console(width=None if sys.stdout.isatty() else 160)
+    rows = list(measured(names, asked.repeat))
     console.print(table(rows))
     if asked.stages:
         console.print(stages(rows))
@@ -82,6 +83,17 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--stages", action="store_true", help="where dynacomp's seconds go")
     parser.add_argument("--json", default="", help="a file for the results")
     return parser.parse_args()
+
+
+def measured(names: list[str], repeat: int) -> Iterator[Row]:
+    """The programs' rows, each told on stderr when it is there; Ctrl-C ends them, and those that are done count."""
+    told = Console(stderr=True)
+    with contextlib.suppress(KeyboardInterrupt):
+        for name in track(names, console=told, transient=True):
+            row = row_of(name, repeat)
+            told.print(f"{name}: " + ", ".join(f"{c} {cost.clock:.2f} s ({cost.cpu:.2f})" for c, cost in row.costs.items()),
+                       row.failed, highlight=False)
+            yield row
 
 
 def row_of(name: str, repeat: int) -> Row:
