@@ -21,13 +21,14 @@ from dynacomp.capture.graph.sizes import EXTREMES, FLOORDIV, SYMBOL, Atom, Expr,
 
 
 def evaluate(expr: Expr, values: Mapping[str, Any]) -> Any:
-    """The value of an expression; None where a symbol has none."""
+    """The value of an expression; None where a symbol has none. One that was found equal to others, for which they
+    stand in what was made since, has theirs: JAX's caches keep what was traced before."""
     if type(expr) is not Size:
         return expr
     total = 0
     for mono, k in expr.terms:
         for atom, power in mono:
-            found = _evaluate_atom(atom, values)
+            found = _evaluate_atom(expr.scope, atom, values)
             if found is None:
                 return None
             k = k * found ** power
@@ -35,9 +36,10 @@ def evaluate(expr: Expr, values: Mapping[str, Any]) -> Any:
     return total
 
 
-def _evaluate_atom(atom: Atom, values: Mapping[str, Any]) -> Any:
+def _evaluate_atom(scope: Any, atom: Atom, values: Mapping[str, Any]) -> Any:
     if atom.op == SYMBOL:
-        return values.get(atom.args[0])
+        found = values.get(atom.args[0])
+        return evaluate(scope.equal[atom], values) if found is None and atom in scope.equal else found
     a, b = (evaluate(x, values) for x in atom.args)
     if a is None or b is None:
         return None

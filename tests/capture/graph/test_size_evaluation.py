@@ -21,3 +21,12 @@ def test_both_are_pythons_arithmetic(of):
 def test_numbers_and_what_is_not_known():
     assert evaluate(7, {}) == 7 and postfix(7) == (("int", 7),)
     assert evaluate(N + 1, {}) is None and evaluate((N + M) // 2, {"n": 3}) is None
+
+
+def test_what_was_found_equal_to_others_has_their_value():
+    scope = Scope()
+    n, m = scope.symbol("n", 5), scope.symbol("m", 5)
+    assert evaluate(m + 1, {"n": 3}) is None
+    with scope.decides():
+        assert n == m
+    assert evaluate(m + 1, {"n": 3}) == 4 and evaluate((m + 7) // 2, {"n": 3}) == 5

@@ -42,6 +42,17 @@ def test_it_is_what_jax_traces_for_these_sizes(name):
             np.testing.assert_allclose(got, want, rtol=1e-6)
 
 
+def test_a_size_that_was_found_equal_to_another_behind_the_trace_has_its_value():
+    """JAX's caches give back what they traced before the two were one."""
+    scope = Scope()
+    n, m = scope.symbol("n", 5), scope.symbol("m", 5)
+    closed = jax.make_jaxpr(lambda x: x[0] + jax.random.normal(jax.random.key(0), (m,)))(
+        jax.ShapeDtypeStruct((n,), jnp.float32))
+    with scope.decides():
+        assert n == m
+    assert at_sizes(closed, {"n": 2}).out_avals[0].shape == (2,)
+
+
 @jax.custom_jvp
 def cubed(x):
     return x ** 3
