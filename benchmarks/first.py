@@ -91,8 +91,8 @@ def measured(names: list[str], repeat: int) -> Iterator[Row]:
     with contextlib.suppress(KeyboardInterrupt):
         for name in track(names, console=told, transient=True):
             row = row_of(name, repeat)
-            told.print(f"{name}: " + ", ".join(f"{c} {cost.clock:.2f} s ({cost.cpu:.2f})" for c, cost in row.costs.items()),
-                       row.failed, highlight=False)
+            costs = ", ".join(f"{c} {cost.clock:.2f} s ({cost.cpu:.2f})" for c, cost in row.costs.items())
+            told.print(f"{name}: {costs}", row.failed, highlight=False)
             yield row
 
 

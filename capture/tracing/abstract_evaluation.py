@@ -51,6 +51,7 @@ from dynacomp.capture.tracing.failures import (
 )
 from dynacomp.capture.tracing.given_numpys import with_numpys
 from dynacomp.capture.tracing.handed_on import always_anew, handed_on
+from dynacomp.capture.tracing.hosted import refuse_given_back
 from dynacomp.capture.tracing.lowered_args import (
     called_by,
     fails_now,
@@ -297,6 +298,7 @@ def _on_nodes(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> Tra
     def within(*tracers: Any) -> list[Any]:
         given = rebuild((args, kwargs), {**passed, **dict(zip(nodes, tracers))})
         seen.made = on_objects(cap, fn, (args, kwargs), given)
+        refuse_given_back(cap, seen.made)
         seen.handed = handed(cap, cap.libraries.arguments[-1], given)
         seen.leaves, seen.tree = jax.tree.flatten(seen.made)
         seen.again = put_together(seen.tree, seen.leaves)

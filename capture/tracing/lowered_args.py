@@ -12,7 +12,6 @@ import functools
 import inspect
 import types
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -51,7 +50,7 @@ from dynacomp.capture.tracing.handed_on import always_anew
 from dynacomp.capture.tracing.hosted import as_real, exists
 from dynacomp.capture.tracing.library_reads import by_content, hosted_by_content
 from dynacomp.capture.tracing.made_anew import by_structure, library_object
-from dynacomp.capture.tracing.rebuilt import WithAttributes, WithCells, WithFields
+from dynacomp.capture.tracing.rebuilt import LibraryArg, WithAttributes, WithCells, WithFields
 from dynacomp.capture.values.callables import BuiltinMethodV, FunctionV, MethodV, PartialV
 from dynacomp.capture.values.computed import ArrayV, LibraryV, NdArrayV, NeedsConcrete, NumberV, ScalarV, SizeV
 from dynacomp.capture.values.constant import Const, is_known_literal, peek
@@ -84,16 +83,6 @@ MAX_LITERAL = 4096  # elements of a NumPy array that a Graph spells out
 OBJECT_CALLS = "dynacomp.capture.calls.calls"  # where the function lives that calls a library's object
 # How JAX and its libraries call the parameters that are functions.
 FUNCTIONS = {"fun", "f", "fn", "func", "function", "body_fun", "cond_fun", "true_fun", "false_fun"}
-
-
-@dataclass(eq=False)
-class LibraryArg:
-    """`make(*args, **kwargs)` evaluated in place; `nodes` caches its Node per body."""
-
-    make: Any
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    nodes: dict[Any, Node] = field(default_factory=dict)
 
 
 def lower_arg(cap: Capture, value: Value) -> Any:

@@ -1,22 +1,40 @@
-"""Copies of existing callables and objects with Values' objects in some places: what a LibraryV makes with.
+"""What makes an object in a node: copies of existing callables and objects with Values' objects in some places.
 
 Each is a function of what stands there, and runs no code of the class or function that it copies:
 
     WithCells(update_fn, (0,))(rate)            # update_fn, whose first cell holds `rate`
     WithFields(MultiSteps, ("_opt",))(opt)      # a MultiSteps whose only attribute is `opt`
+
+A `LibraryArg` is such a call among a node's arguments, before it is in the Graph.
 """
 
 from __future__ import annotations
 
 import types
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
+
+from dynacomp.capture.graph.graph import Node
+
+
+@dataclass(eq=False)
+class LibraryArg:
+    """`make(*args, **kwargs)` evaluated in place; `nodes` caches its Node per body."""
+
+    make: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    nodes: dict[Any, Node] = field(default_factory=dict)
 
 
 class WithCells:
-    """`fn` with the contents of some closure cells replaced; `indices` says which."""
+    """`fn` with the contents of some closure cells replaced; `indices` says which. latest: what was made last."""
 
     def __init__(self, fn: types.FunctionType, indices: tuple[int, ...]) -> None:
         self.fn, self.indices = fn, indices
+        self.latest: Callable[[], types.FunctionType | None] = lambda: None
         self.__name__ = self.__qualname__ = fn.__name__
         self.__module__ = "jax"
 
@@ -27,6 +45,7 @@ class WithCells:
         made = types.FunctionType(self.fn.__code__, self.fn.__globals__, self.fn.__name__, self.fn.__defaults__,
                                   tuple(cells))
         made.__kwdefaults__ = self.fn.__kwdefaults__
+        self.latest = weakref.ref(made)
         return made
 
 

@@ -3,9 +3,11 @@ what they hold is constant, plain Python where it is not, and right in both case
 
 import dataclasses
 import functools
+import typing
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import dynacomp
@@ -97,18 +99,139 @@ def test_variables_that_change_after_a_library_has_seen_them():
         assert same(fn, [(X, KEY)] * 3)["breaks"].keys() == reasons
 
 
-def test_arrays_and_effects_in_a_net_are_pythons():
-    def around_an_array(x, key, scale):
-        shift = x.sum()
-        f = hk.transform(lambda x: hk.Linear(2)(x) * scale + shift)
+def around_an_array(x, key, scale):
+    shift = x.sum()
+    f = hk.transform(lambda x: hk.Linear(2)(x) * scale + shift)
+    return f.apply(f.init(key, x), key, x)
+
+
+def around_containers(x, key, scale):
+    batch, more = {"x": x * scale, "more": [x, 2.0]}, functools.partial(jnp.multiply, x)
+    inner = lambda y: more(y) + batch["more"][0]
+    f = hk.transform(lambda: inner(hk.Linear(3)(batch["x"])) * batch["more"][1])
+    return f.apply(f.init(key), key)
+
+
+def around_a_tree(x, key, scale):
+    state, pair = State(x * scale, 2), Pair(x, scale * x)
+    f = hk.transform(lambda y: hk.Linear(3)(y) * state.mean + state.count - pair.second)
+    return jax.grad(lambda p: f.apply(p, key, x).sum())(f.init(key, x))
+
+
+def in_a_loop_body(x, key, scale):
+    def step(carry, _):
+        f = hk.transform(lambda y: hk.Linear(3)(y) + carry)
+        return f.apply(f.init(key, x), key, x * scale), carry.sum()
+    return jax.lax.scan(step, x, None, length=3)
+
+
+class Pair(typing.NamedTuple):
+    first: jax.Array
+    second: jax.Array
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class State:
+    mean: jax.Array
+    count: int = dataclasses.field(metadata={"static": True})
+
+
+@pytest.mark.parametrize("fn", [around_an_array, around_containers, around_a_tree, in_a_loop_body])
+def test_nets_around_arrays_are_one_graph(fn):
+    stats = same(fn, [(X * (i + 1), jax.random.key(i), jnp.float32(i)) for i in range(5)], fullgraph=True)
+    assert stats["frames_captured"] == 1
+
+
+def test_a_given_tree_that_a_net_is_around_is_another_in_each_call():
+    """Its arrays are inputs: they were those of the first call."""
+    def scaled(x, key, state):
+        f = hk.transform(lambda y: hk.Linear(3)(y) * state.mean)
         return f.apply(f.init(key, x), key, x)
 
+    stats = same(scaled, [(X, KEY, State(jnp.float32(i), 2)) for i in range(5)], fullgraph=True)
+    assert stats["frames_captured"] == 1
+
+
+def effects_in_a_net():
     def counting(x, key):
         calls = []
         f = hk.transform(lambda x: calls.append(1) or hk.Linear(2)(x))
         f.init(key, x)
         return jnp.array(len(calls))
 
-    stats = same(around_an_array, [(X, KEY, i * 0.5) for i in range(3)])
-    assert (stats["breaks"], stats["graphs"]) == ({"call": 1}, 4)
-    assert same(counting, [(X, KEY)] * 3)["breaks"] == {"call": 1, "effect": 1}
+    def filling(x, key):
+        batch = {"x": x}
+
+        def net(y):
+            batch["y"] = hk.Linear(2)(y)
+            return batch["x"]
+        f = hk.transform(net)
+        f.init(key, x)
+        return jnp.array(len(batch))
+
+    def rebinding(x, key):
+        total = x
+
+        def net(y):
+            nonlocal total
+            total = total + y
+            return hk.Linear(2)(total)
+        f = hk.transform(net)
+        return f.init(key, x), total
+
+    def around_itself(x, key):
+        def net(y, depth=2):
+            return y * x if depth == 0 else net(hk.Linear(3)(y), depth - 1)
+        f = hk.transform(net)
+        return f.apply(f.init(key, x), key, x)
+
+    def with_an_array_as_default(x, key):
+        def net(y, shift=x.sum()):  # noqa: B008
+            return hk.Linear(2)(y) + shift
+        f = hk.transform(net)
+        return f.apply(f.init(key, x), key, x)
+
+    def around_numpy(x, key):
+        weights = np.arange(3.0, dtype=np.float32)
+        f = hk.transform(lambda y: hk.Linear(3)(y) * weights)
+        return f.apply(f.init(key, x), key, x)
+
+    return [counting, filling, rebinding, around_itself, with_an_array_as_default, around_numpy]
+
+
+@pytest.mark.parametrize("fn", effects_in_a_net(), ids=lambda fn: fn.__name__)
+def test_what_a_net_does_besides_is_pythons(fn):
+    assert same(fn, [(X * i, KEY) for i in range(4)])["breaks"]
+
+
+def test_what_a_library_gives_back_of_what_a_net_holds_is_that():
+    def function_back(x, key):
+        inner = lambda y: y * x
+        f = hk.transform(lambda: (hk.Linear(2)(x), inner))
+        return jnp.array(f.apply(f.init(key), key)[1] is inner)
+
+    def dict_back(x, key):
+        batch = {"x": x}
+        f = hk.transform(lambda y: (hk.Linear(2)(y), batch))
+        back = f.apply(f.init(key, x), key, x)[1]
+        back["y"] = y = x * 2
+        return jnp.array(back is batch), jnp.array(len(batch)), y
+
+    for fn in (function_back, dict_back):
+        assert "body" in same(fn, [(X * i, KEY) for i in range(3)])["breaks"]
+
+
+def test_flax_runs_the_programs_functions_around_arrays():
+    linen = pytest.importorskip("flax.linen")
+    module = linen.Dense(3)
+
+    def evaluate(variables, images, noise):
+        def both(model):
+            return jnp.concatenate([images, model(images)]), model(noise).sum()
+        return linen.apply(both, module)(variables)
+
+    variables = module.init(KEY, X)
+    calls = [(variables, jnp.full((n, 3), float(n)), X * n) for n in (2, 3, 2, 5, 4)]
+    stats = same(evaluate, calls, fullgraph=True)
+    assert stats["frames_captured"] == 2
