@@ -73,9 +73,9 @@ def _partial(cap: Capture, value: PartialV) -> Any:
     if value.attrs:
         return _refused(cap, value)
     kwargs = {name: _content(cap, v) for name, v in value.kwargs.items()}
-    args = _function(cap, value.func), *(_content(cap, v) for v in value.args)
-    real = all(map(_is_real, (*args, *kwargs.values())))
-    return functools.partial(*args, **kwargs) if real else LibraryArg(functools.partial, args, kwargs)
+    fn, args = _function(cap, value.func), [_content(cap, v) for v in value.args]
+    real = all(map(_is_real, (fn, *args, *kwargs.values())))
+    return functools.partial(fn, *args, **kwargs) if real else LibraryArg(functools.partial, (fn, *args), kwargs)
 
 
 def _of_capture(cap: Capture, value: FunctionV) -> Any:
