@@ -98,7 +98,8 @@ def _guard_identity(cap: Capture, a: Value, b: Value, answer: bool) -> None:
     known = a if is_const(a) else b if is_const(b) else None
     if is_open(known) and type_of(a) is not type_of(b):
         return
-    if known is not None and type(existing(a)) is not type(existing(b)):
+    other = existing(b if known is a else a)  # None of what the call makes, which is no None that is there
+    if known is not None and (other is None or type(other) is not type(known.value)):
         return
     if a.source is not None and b.source is not None:
         cap.guards.add("same" if answer else "distinct", a.source, b.source)

@@ -250,8 +250,15 @@ def _shell_of(cap: Capture, value: ObjectV) -> tuple[Memo, Any, Any]:
 
 
 def _by_attributes(cap: Capture, value: ObjectV) -> Any:
-    """The object, made under the trace of its attributes."""
-    return lower_arg(cap, of_attributes(cap, value))
+    """The object, made under the trace of its attributes. Break where one of these holds it."""
+    outer = cap.libraries.taken_apart
+    if any(value is other for other in outer):
+        raise Break("argument", f"an object of {value.cls.__qualname__}, which holds itself, passed to a library")
+    outer.append(value)
+    try:
+        return lower_arg(cap, of_attributes(cap, value))
+    finally:
+        outer.pop()
 
 
 def of_attributes(cap: Capture, value: ObjectV) -> LibraryV:

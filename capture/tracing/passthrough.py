@@ -299,9 +299,10 @@ def _returned(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[Any
     try:
         with once_more(cap, list(standins_in(lowered))):
             jax.make_jaxpr(run)(*[as_struct(n.aval) for n in arrays])
-    except ours(Exception):  # which is the program's: it gets it once the numbers are constants
-        found.clear()
-    if not found or found[1] != tree or any(map(_is_other, leaves, found[0])):
+        other = found[1] != tree or any(map(_is_other, leaves, found[0]))
+    except ours(Exception):  # which is the program's: it gets it once the numbers are constants; or JAX cannot compare
+        other = True  # trees whose classes keep arrays beside their leaves
+    if other:
         raise _computes(cap, called_by(fn, lowered), read)
     return [type(x) in NUMBERS for x in found[0]]
 

@@ -104,3 +104,12 @@ def test_functions_that_are_given_are_compared_with_those_of_modules():
         for other in (jax.nn.relu, jnp.tanh, fn):
             assert str(compiled(x, fn, other)) == str(named(x, fn, other))
     assert not dynacomp.stats()["breaks"]
+
+
+def test_what_a_call_makes_is_not_the_none_that_it_is_given():
+    def chosen(x, given=None):
+        made, box = Thing(), [x]
+        made.box = box
+        return x * (2 if made is given else 3), box is not given, [v for v in (made.box, given) if v is not given]
+
+    check_one_graph(chosen, *((jnp.arange(3.0) + n, None) for n in range(5)))

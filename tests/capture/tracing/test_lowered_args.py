@@ -2,6 +2,7 @@
 
 import collections
 import functools
+import types
 from dataclasses import dataclass
 
 import jax
@@ -313,3 +314,41 @@ def test_what_a_function_that_jax_has_made_does_to_such_an_object_happens():
     compiled, trainer = dynacomp.jit(lambda trainer, x: trainer.noted(x), backend="eager"), Trainer(2.0)
     for n in range(1, 5):
         assert jnp.array_equal(compiled(trainer, X), X * 2.0) and len(trainer.seen) == n
+
+
+KEEPING = '''
+class Kept:
+    def __init__(self, held):
+        self.held = held
+
+def kept(held):
+    return Kept(held)
+
+def area(ring):
+    return ring.scale * 2
+'''
+
+
+class Ring:
+    """A tree that keeps an array beside its leaves, and a library's object that holds it."""
+
+    def __init__(self, kept, scale):
+        self.scale = jnp.asarray(scale)
+        self.given = kept({"self": self, "scale": scale})
+
+
+def ring_of(aux, leaves):
+    ring = object.__new__(Ring)
+    ring.scale, ring.given = aux
+    return ring
+
+
+jax.tree_util.register_pytree_node(Ring, lambda r: ((), (r.scale, getattr(r, "given", None))), ring_of)
+
+
+def test_an_object_that_holds_itself_is_not_taken_apart_for_ever():
+    keeping = types.ModuleType("keeping")
+    exec(KEEPING, vars(keeping))
+    dynacomp.register_library("keeping", pure=True)
+    check_one_graph(lambda s, x: keeping.area(Ring(keeping.kept, s)) * x,
+                    *((0.5 + n, jnp.arange(3.0) + n) for n in range(5)), captures=2)

@@ -1,5 +1,7 @@
 """Numbers that JAX hands back are Python's, or have a dtype, as eager JAX gives them; see `passthrough.py`."""
 
+import types
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 from jax import lax
 
 import dynacomp
+from tests.capture.program_kit import check_one_graph
 
 
 @jax.custom_vjp
@@ -68,3 +71,32 @@ def test_a_number_with_a_dtype_is_one_to_the_program():
     compiled = dynacomp.jit(asked, backend="eager")
     for k in range(10):
         assert _shown(compiled(k / 4)) == _shown(asked(k / 4))
+
+
+RINGS = '''
+import jax
+import jax.numpy as jnp
+
+class Ring:
+    def __init__(self, scale):
+        self.scale = jnp.asarray(scale)
+
+def area(ring):
+    return ring.scale * 2
+
+def remade(aux, leaves):
+    ring = object.__new__(Ring)
+    ring.scale, = aux
+    return ring
+
+jax.tree_util.register_pytree_node(Ring, lambda r: ((), (r.scale,)), remade)
+'''
+
+
+def test_trees_that_jax_cannot_compare_are_no_defect():
+    rings = types.ModuleType("ringing")
+    exec(RINGS, vars(rings))
+    rings.Ring.__module__ = "ringing"
+    dynacomp.register_library("ringing", pure=True)
+    check_one_graph(lambda s, x: rings.area(rings.Ring(s)) * x,
+                    *((0.5 + n, jnp.arange(3.0) + n) for n in range(5)), captures=2)
