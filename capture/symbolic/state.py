@@ -115,7 +115,7 @@ class LibraryCalls:
     counted: dict[int, tuple[Any, Any]] = field(default_factory=dict)  # id of an array → it, and which number it is
     unread: dict[int, tuple[Any, Value]] = field(default_factory=dict)  # id → an object handed on unread, its Value
     blind: bool = False  # the arguments being lowered are for a function that hands objects on
-    taken_apart: list[Value] = field(default_factory=list)  # objects whose attributes are being lowered, outermost first
+    taken_apart: list[Value] = field(default_factory=list)  # objects whose attributes are being lowered
     lent: dict[int, Any] = field(default_factory=dict)  # id → a container or tree that a call was given
     stands: dict[int, tuple[Any, Node]] = field(default_factory=dict)  # id → an array for a Node in a body, it
     arguments: list[Any] = field(default_factory=list)  # of the calls that are evaluated, innermost last
