@@ -63,6 +63,8 @@ DEPTH, WIDTH = 6, 64  # how deep and how far into a container is looked for the 
 NOTES = (int, float, complex, bool, str, bytes, type(None))
 LEAVES = (*NOTES, ARRAY_TYPE, np.ndarray)
 ITEM = re.compile(r"\[\d+\]")
+HOLDER = re.compile(r"""\[(?:-?\d+|'[^']*'|"[^"]*")\](?=\.)""")  # the key of an object in a container
+PEERS = 2  # objects of one container where an attribute changes: that of the others is expected to
 OBJECT = "<"  # how the words begin that a guard has for an object
 TEXT = re.compile(r"'[^']*'|\"[^\"]*\"")  # in words: it may hold anything
 COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
@@ -75,6 +77,7 @@ class Seen:
     sizes: dict[tuple[str, int], set[int]] = field(default_factory=dict)
     scalars: dict[str, set[Any]] = field(default_factory=dict)
     varied: set[str] = field(default_factory=set)  # those of the numbers that had another value once
+    peers: dict[str, set[str]] = field(default_factory=dict)  # the same, by attribute of any object in a container
     numbers: dict[str, int] = field(default_factory=dict)  # ints that are inputs, as the last capture found them
     lengths: dict[str, set[int]] = field(default_factory=dict)  # of the containers that the code was given
     shape: int = 0  # of its calls, see `shape_of_call`
@@ -86,8 +89,19 @@ class Seen:
         for mine, others in ((self.sizes, other.sizes), (self.scalars, other.scalars), (self.lengths, other.lengths)):
             for place, had in others.items():
                 mine.setdefault(place, set()).update(had)  # type: ignore[arg-type, call-overload]
-        self.varied |= other.varied
         self.numbers.update(other.numbers)
+        for name in other.varied:
+            self.vary(name)
+
+    def vary(self, name: str) -> None:
+        """Notes that the number there has another value than it had."""
+        self.varied.add(name)
+        if of_any(name):
+            self.peers.setdefault(of_any(name), set()).add(name)
+
+    def varies(self, name: str) -> bool:
+        """Whether the number there has changed, or that of objects which lie where its object does."""
+        return name in self.varied or len(self.peers.get(of_any(name), ())) >= PEERS
 
 
 class History:
@@ -150,9 +164,10 @@ class History:
         """What the frames around had under this name in their last call, `kind` "sizes" or "scalars": the nearest that
         had something. Of what goes on with them behind other breaks just what changed there: a local may be another
         array at each. Cells are arguments of one frame and closures of another."""
-        if self.outer is None or place[:2] not in ("L[", "C["):
+        if self.outer is None or place[:2] not in ("L[", "C[", "G["):
             return set()
-        names = [name if axis is None else (name, axis) for name in ("L" + place[1:], "C" + place[1:])]
+        spelled = [place] if place[0] == "G" else ["L" + place[1:], "C" + place[1:]]
+        names = [name if axis is None else (name, axis) for name in spelled]
         found: set[Any] = set()
         for n, seen in enumerate(self.outer.last()):
             had = [vars(seen)[kind].get(name, ()) for name in names]
@@ -251,6 +266,18 @@ os.register_at_fork(after_in_child=_after_fork)
 def any_item(name: str) -> str:
     """The name of a place, whichever items of containers it leads through."""
     return ITEM.sub("[]", name)
+
+
+@functools.lru_cache(4096)
+def of_any(name: str) -> str:
+    """The name of an attribute of objects in containers, whichever of them it is; "" for other places.
+
+    >>> of_any("G['stock']['pears'].count"), of_any("L['self'].rate")
+    ("G['stock'][].count", '')
+    """
+    root = name.find("]") + 1
+    found = name[:root] + HOLDER.sub("[]", name[root:])
+    return "" if found == name else found
 
 
 # --- kinds of calls
@@ -386,8 +413,8 @@ def scalar_rule(history: History, seen: Seen, options: Options, resumed: bool,
             return True
         name = repr(source)
         if (seen.scalars.get(name) or history.inherited("scalars", name)) - {value}:
-            seen.varied.add(name)  # whatever value comes next
-        return name in seen.varied or name in history.counted
+            seen.vary(name)  # whatever value comes next
+        return seen.varies(name) or name in history.counted
     return is_dynamic_scalar
 
 

@@ -18,7 +18,7 @@ import dynacomp
 from dynacomp.capture import _native
 from dynacomp.capture.base.marks import Mark
 from dynacomp.capture.entries import lasts
-from dynacomp.driver.history import MAX_KINDS, History, Seen, is_lasting, kind_of_call, note_content
+from dynacomp.driver.history import MAX_KINDS, History, Seen, is_lasting, kind_of_call, note_content, of_any
 
 X = jnp.ones(3)
 Pace = enum.Enum("Pace", "SLOW FAST")
@@ -384,3 +384,60 @@ def test_a_text_among_the_keys_is_no_object_whatever_it_holds():
     for history.captures in range(3):
         note_content(history, "L['o']", "[<P>, 'a']")
     assert history.contents == {"L['d']": 1, "L['o']": 3}
+
+
+@pytest.mark.parametrize("name, any_of_them", [
+    ("G['stock']['pears'].count", "G['stock'][].count"), ("L['self'].layers[2].rate", "L['self'].layers[].rate"),
+    ("L['self'].rate", ""), ("L['rates']['lr']", ""), ("L['rows'][3]", ""), ("G['n']", ""), ("x", "")])
+def test_the_name_of_what_objects_in_a_container_have(name, any_of_them):
+    assert of_any(name) == any_of_them
+
+
+def test_what_changes_in_two_objects_of_a_container_changes_in_the_others():
+    seen = Seen()
+    seen.vary("L['d']['a'].n")
+    assert seen.varies("L['d']['a'].n") and not seen.varies("L['d']['b'].n")
+    seen.vary("L['d']['c'].n")
+    assert seen.varies("L['d']['b'].n") and not seen.varies("L['d']['b'].m") and not seen.varies("L['e']['b'].n")
+    other = Seen()
+    other.joined(seen)
+    assert other.varies("L['d']['b'].n")
+
+
+class Item:
+    def __init__(self):
+        self.count = 0
+
+
+METRICS = collections.Counter()
+
+
+def test_counts_that_change_one_after_the_other():
+    """Each took an entry when it changed first."""
+    def program(stock, x):
+        return x * sum(item.count for item in stock.values())
+
+    dynacomp.reset()
+    run, stock = dynacomp.jit(program, backend="eager"), {name: Item() for name in "abcdefgh"}
+    for name in "abcdefgh" * 2:
+        stock[name].count += 2
+        assert repr(run(stock, X)) == repr(program(stock, X))
+    assert dynacomp.stats()["frames_captured"] <= 4 and not dynacomp.stats()["breaks"]
+
+
+def test_what_changes_in_a_frame_changes_behind_its_break_in_globals_too():
+    def program(i, x):
+        METRICS["loss"] += 1
+        METRICS["steps"] += i
+        if i % 3 == 0:
+            METRICS["checked"] += 1
+        return x * METRICS["checked"], {name: METRICS[name] / 2 for name in sorted(METRICS)}
+
+    def called(run):
+        METRICS.clear()
+        return [repr(run(i, X)) for i in range(12)]
+
+    dynacomp.reset()
+    want = called(program)
+    assert called(dynacomp.jit(program, backend="eager")) == want
+    assert dynacomp.stats()["frames_captured"] <= 7

@@ -14,7 +14,7 @@ from tests.settling.kit import program
 MEMO: dict[Any, float] = {}
 
 
-@program(args=lambda i: (jnp.ones(3) * i, i), open="a number as a key of a dict: an entry each, until it had too many")
+@program(args=lambda i: (jnp.ones(3) * i, i))
 def memo_that_grows(x, n):
     key = (n, x.shape[0])
     if key not in MEMO:

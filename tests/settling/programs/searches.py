@@ -22,7 +22,7 @@ def number(i: int) -> tuple[Any, ...]:
     return TABLE + 0.1 * i, 3
 
 
-@program(args=number, open="the keys of a dict are guarded whole")
+@program(args=number)
 def beam_search(table, width):
     beams = {(0,): 0.0}
     for _ in range(3):
@@ -46,7 +46,7 @@ def greedy_decoding(table, width):
     return tokens
 
 
-@program(args=number, open="the length of a list is guarded whole")
+@program(args=number)
 def best_first(table, width):
     frontier, seen = [(0.0, (0,))], set()
     while frontier and len(seen) < 5:
