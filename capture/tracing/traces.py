@@ -7,6 +7,7 @@ where none of that helps.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,6 +25,7 @@ from dynacomp.capture.graph.avals import as_struct
 from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.graph.graph_sizes import aval as aval_with_sizes
 from dynacomp.capture.graph.graph_sizes import sizes_in
+from dynacomp.capture.graph.silence import OF_SIZES, saying_nothing
 from dynacomp.capture.graph.sizes import Size, canonical, is_symbolic
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic.libraries import label
@@ -119,7 +121,8 @@ def traced(cap: Capture, fn: Any, run: Any, nodes: list[Node]) -> Any:
     cap.libraries.tracing += 1
     try:
         structs = [as_struct(aval_with_sizes(n.aval, canonical)) for n in nodes]
-        with cap.sizes.scope.decides():
+        unknown = next(sizes_in(*(n.aval for n in nodes)), None) is not None  # whether one is 0 is not asked
+        with cap.sizes.scope.decides(), saying_nothing(OF_SIZES) if unknown else contextlib.nullcontext():
             found = overhearing(cap, lambda: jaxpr_of(run, structs))
             _hold_reshapes(found.jaxpr)
             return found

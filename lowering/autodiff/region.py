@@ -32,12 +32,13 @@ from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 
 from dynacomp.capture.base.carriers import carrier
+from dynacomp.capture.graph.silence import saying_nothing
 from dynacomp.capture.graph.size_evaluation import evaluate
 from dynacomp.capture.graph.size_scope import Relation, Scope
 from dynacomp.capture.graph.sizes import Size, is_symbolic
 from dynacomp.lowering.autodiff.derive import Split, batched, chosen, linearised, merged, parted, pushed, transposed
 from dynacomp.lowering.autodiff.known_sizes import asks_for_sizes, at_sizes, avals_at
-from dynacomp.lowering.primitives.translate import blaming_sizes, deciding, saying_nothing
+from dynacomp.lowering.primitives.translate import blaming_sizes, deciding
 from dynacomp.lowering.sizes.dims import SymbolicShapeError
 
 Program = Callable[..., Sequence[Any]]

@@ -26,8 +26,6 @@ from __future__ import annotations
 import contextlib
 import operator
 import re
-import threading
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -52,6 +50,7 @@ from dynacomp.capture.graph.graph import (
     is_node,
     map_nodes,
 )
+from dynacomp.capture.graph.silence import saying_nothing
 from dynacomp.capture.graph.sizes import is_symbolic
 from dynacomp.lowering.primitives.control_rules import CONTROLS, Body, Control
 from dynacomp.lowering.primitives.high_types import refuse_high_types
@@ -193,32 +192,6 @@ def deciding(avals: Iterable[Any]) -> Any:
     """Within the block comparisons of symbolic sizes are decided (see `Scope`)."""
     scope = next((d.scope for a in avals for d in a.shape if is_symbolic(d)), None)
     return contextlib.nullcontext() if scope is None else scope.decides()
-
-
-@contextlib.contextmanager
-def saying_nothing() -> Iterator[None]:
-    """Within the block no warning of this thread is shown. `warnings.catch_warnings` would be every thread's, and
-    would make others be shown a second time."""
-    mine = _OfThread(threading.get_ident())
-    hidden = ("ignore", mine, Warning, None, 0)
-    filters: Any = warnings.filters
-    filters.insert(0, hidden)
-    try:
-        yield
-    finally:
-        mine.thread = None  # where another thread has copied the filters meanwhile
-        if hidden in filters:
-            filters.remove(hidden)
-
-
-@dataclass(eq=False)
-class _OfThread:
-    """In a warning's filter, in place of a pattern of its text: one thread's warnings match, while it is set."""
-
-    thread: int | None
-
-    def match(self, text: str) -> bool:
-        return self.thread == threading.get_ident()
 
 
 @contextlib.contextmanager

@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib.util
 import operator
 import pathlib
-import threading
-import warnings
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +20,7 @@ from dynacomp.capture.graph.size_scope import Scope
 from dynacomp.lowering.passes.pipeline import PASSES, optimise
 from dynacomp.lowering.primitives.ops import OPS, has_effects, infer
 from dynacomp.lowering.primitives.specialise import run
-from dynacomp.lowering.primitives.translate import Fixed, lower, lower_function, saying_nothing, unwrap
+from dynacomp.lowering.primitives.translate import Fixed, lower, lower_function, unwrap
 from dynacomp.lowering.sizes.dims import SymbolicShapeError
 
 _spec = importlib.util.spec_from_file_location("programs", pathlib.Path(__file__).parents[1] / "programs.py")
@@ -267,18 +265,6 @@ def test_pointwise_operands_have_the_results_shape():
     graph = lower_function(lambda x, y: x * y, Aval((4, 1), F32), Aval((1, 5), F32))
     mul = graph.calls[-1]
     assert mul.target is OPS["mul"] and {a.aval.shape for a in mul.args} == {(4, 5)}
-
-
-def test_other_threads_may_warn_meanwhile():
-    with warnings.catch_warnings(record=True) as seen:
-        warnings.simplefilter("always")
-        with saying_nothing():
-            warnings.warn("this thread", stacklevel=1)
-            other = threading.Thread(target=warnings.warn, args=("another thread",))
-            other.start()
-            other.join()
-        warnings.warn("afterwards", stacklevel=1)
-    assert [str(w.message) for w in seen] == ["another thread", "afterwards"]
 
 
 @pytest.mark.parametrize("fn", [

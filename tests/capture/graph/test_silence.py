@@ -1,0 +1,43 @@
+"""Warnings that nobody is to see: of this thread, of these modules, no others."""
+
+import threading
+import warnings
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dynacomp
+from dynacomp.capture.graph.silence import saying_nothing
+
+
+def test_other_threads_may_warn_meanwhile():
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        with saying_nothing():
+            warnings.warn("this thread", stacklevel=1)
+            other = threading.Thread(target=warnings.warn, args=("another thread",))
+            other.start()
+            other.join()
+        warnings.warn("afterwards", stacklevel=1)
+    assert [str(w.message) for w in seen] == ["another thread", "afterwards"]
+
+
+INDEXING = {
+    "read": lambda x: x[np.array([0, 2, 1])] * 2,
+    "two axes": lambda x: x[np.array([0, 2, 1]), np.array([0, 1, -1])],
+    "set": lambda x: x.at[np.array([0, -1])].set(0.0),
+}
+
+
+@pytest.mark.parametrize("name", INDEXING)
+def test_an_unknown_size_and_an_index_of_numpys_have_no_warning(name):
+    """JAX makes an array of the size, as wide as the index, of a dtype that it does not have."""
+    dynacomp.reset()
+    compiled = dynacomp.jit(INDEXING[name], backend="eager")
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        for n in (4, 5, 7, 9):
+            x = jnp.arange(3.0 * n).reshape(n, 3)
+            assert (compiled(x) == INDEXING[name](x)).all()
+    assert not seen and dynacomp.stats()["frames_captured"] == 2
