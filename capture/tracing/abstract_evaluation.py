@@ -52,6 +52,7 @@ from dynacomp.capture.tracing.failures import (
 from dynacomp.capture.tracing.given_numpys import with_numpys
 from dynacomp.capture.tracing.handed_on import always_anew, handed_on
 from dynacomp.capture.tracing.hosted import refuse_given_back
+from dynacomp.capture.tracing.library_reads import asks_for_types
 from dynacomp.capture.tracing.lowered_args import (
     called_by,
     fails_now,
@@ -86,7 +87,7 @@ from dynacomp.capture.tracing.traces import (
     program_error,
     traced,
 )
-from dynacomp.capture.values.computed import NeedsConcrete
+from dynacomp.capture.values.computed import NeedsConcrete, ScalarV
 from dynacomp.capture.values.constant import Const
 from dynacomp.capture.values.value import Value
 
@@ -299,6 +300,7 @@ def _on_nodes(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> Tra
         given = rebuild((args, kwargs), {**passed, **dict(zip(nodes, tracers))})
         seen.made = on_objects(cap, fn, (args, kwargs), given)
         refuse_given_back(cap, seen.made)
+        _refuse_questions(cap, [numbers[n] for n in nodes if n in numbers])
         seen.handed = handed(cap, cap.libraries.arguments[-1], given)
         seen.leaves, seen.tree = jax.tree.flatten(seen.made)
         seen.again = put_together(seen.tree, seen.leaves)
@@ -311,6 +313,13 @@ def _on_nodes(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> Tra
     seen.nodes, seen.jaxpr = nodes, traced(cap, fn, run, nodes)
     hold_narrowed(cap, seen.jaxpr, nodes, label(fn))
     return seen
+
+
+def _refuse_questions(cap: Capture, numbers: list[ScalarV]) -> None:
+    """NeedsConcrete where the program's functions that a library ran may have asked what the `numbers` are, for which
+    arrays stood."""
+    if numbers and any(asks_for_types(f.__code__) for f in cap.libraries.overheard):
+        raise NeedsConcrete(numbers[0])
 
 
 def _origins(cap: Capture, fn: Any, lowered: tuple, seen: Trace) -> list[Any]:

@@ -29,17 +29,18 @@ from dynacomp.capture.bodies.subgraphs import Standin, place_of
 from dynacomp.capture.graph.graph import Node, Tree
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.tracing.library_reads import by_content
 from dynacomp.capture.tracing.rebuilt import LibraryArg, WithCells
 from dynacomp.capture.values.callables import FunctionV, MethodV, PartialV
 from dynacomp.capture.values.computed import ArrayV, ScalarV
-from dynacomp.capture.values.constant import Const, is_const, peek
+from dynacomp.capture.values.constant import Const, is_const, is_open, peek
 from dynacomp.capture.values.containers import DictV, ListV, TupleV
 from dynacomp.capture.values.kind import kind
 from dynacomp.capture.values.objects import CellV, ObjectV
 from dynacomp.capture.values.questions import is_object
 from dynacomp.capture.values.value import Value, as_python
-from dynacomp.capture.wrapping.builder import entries_of, is_plain_instance, items_of
+from dynacomp.capture.wrapping.builder import entries_of, is_made_anew, is_plain_instance, items_of
 from dynacomp.capture.wrapping.builtin_subclasses import is_bare_named_tuple
 from dynacomp.capture.wrapping.class_prototypes import is_made
 
@@ -66,7 +67,8 @@ def _function(cap: Capture, value: Value) -> Any:
 def _method(cap: Capture, value: MethodV) -> Any:
     if not exists(value.obj) or not is_const(value.func):
         return _refused(cap, value)
-    return types.MethodType(value.func.value, value.obj.real)  # type: ignore[attr-defined]
+    fn, obj = value.func.value, _content(cap, value.obj)  # type: ignore[attr-defined]
+    return types.MethodType(fn, obj) if _is_real(obj) else LibraryArg(types.MethodType, (fn, obj), {})
 
 
 def _partial(cap: Capture, value: PartialV) -> Any:
@@ -87,7 +89,14 @@ def _refused(cap: Capture, value: Value) -> Any:
 
 
 def _existing(cap: Capture, value: Const) -> Any:
-    return peek(value) if by_content(cap, peek(value), value.source) else value.value
+    """A function that was there before the call. Of one that is made anew for each call, the arrays in its cells are
+    inputs."""
+    real, source = peek(value), value.source
+    anew = source is not None and is_open(value) and isinstance(real, types.FunctionType) and is_made_anew(
+        cap, real, source)
+    if anew:
+        return _of_capture(cap, OPERATIONS.as_function(cap, value))
+    return real if by_content(cap, real, source) else value.value
 
 
 FUNCTIONS: dict[type, Callable[[Capture, Any], Any]] = {

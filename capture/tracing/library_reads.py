@@ -62,6 +62,11 @@ COMPILED_FILES = "jax._src.compilation_cache"
 FLAT_TREES: Any = sys.modules.get("jax._src.flattree", tree_util)  # JAX 0.12 has moved them
 NAMES = (api_util.debug_info.__code__, DebugInfo.set_result_paths.__code__,  # what JAX's messages call leaves
          FLAT_TREES.FlatTree.paths.func.__code__)
+ASKING = frozenset({"isinstance", "issubclass", "type"})
+TYPES = frozenset({  # what they may name that tells a number of Python's from an array
+    "bool", "int", "float", "complex", "Number", "Complex", "Real", "Rational", "Integral", "Array", "ndarray",
+    "generic", "number", "integer", "floating", "inexact", "__name__", "__qualname__"})
+ARRAYS_HAVE = frozenset({"shape", "dtype", "ndim", "size"})  # which `hasattr` or `getattr` may ask for
 CLOCKS = ("random", "time", "secrets", "numpy.random")  # modules whose functions give another result each time
 
 
@@ -224,6 +229,14 @@ def _is_made_of_parts(obj: Any) -> bool:
 def names_in(code: types.CodeType) -> tuple[str, ...]:
     """Attributes, globals, and strings that may name an attribute."""
     return (*code.co_names, *(c for c in code.co_consts if type(c) is str and c.isidentifier()))
+
+
+@remembered
+def asks_for_types(code: types.CodeType) -> bool:
+    """Whether code may ask what its arguments are: where one stands for another type, the answer is wrong."""
+    if not {"hasattr", "getattr"}.isdisjoint(code.co_names) and not ARRAYS_HAVE.isdisjoint(code.co_consts):
+        return True
+    return not ASKING.isdisjoint(code.co_names) and not TYPES.isdisjoint(code.co_names)
 
 
 @remembered

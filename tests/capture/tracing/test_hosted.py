@@ -136,6 +136,9 @@ class State:
     mean: jax.Array
     count: int = dataclasses.field(metadata={"static": True})
 
+    def scaled(self, layer, x):
+        return layer(x) * self.mean
+
 
 @pytest.mark.parametrize("fn", [around_an_array, around_containers, around_a_tree, in_a_loop_body])
 def test_nets_around_arrays_are_one_graph(fn):
@@ -151,6 +154,42 @@ def test_a_given_tree_that_a_net_is_around_is_another_in_each_call():
 
     stats = same(scaled, [(X, KEY, State(jnp.float32(i), 2)) for i in range(5)], fullgraph=True)
     assert stats["frames_captured"] == 1
+
+
+def test_methods_of_given_objects_are_those_of_another_in_each_call():
+    """What a tree holds is an input, what another object holds is guarded: it was that of the first call."""
+    def method(x, key, obj):
+        run = obj.scaled
+        f = hk.transform(lambda y: run(hk.Linear(3), y))
+        return f.apply(f.init(key, x), key, x)
+
+    calls = [(X, KEY, State(jnp.float32(i), 2)) for i in range(4)]
+    assert same(method, calls, fullgraph=True)["frames_captured"] == 1
+    same(method, [(X, KEY, Scale(jnp.float32(i))) for i in range(4)])
+
+
+def test_given_functions_made_anew_around_arrays_settle():
+    linen = pytest.importorskip("flax.linen")
+    module = linen.Dense(3)
+    variables = module.init(KEY, X)
+
+    def applied(x, fn):
+        return linen.apply(fn, module)(variables, x)
+
+    def around(i):
+        state, table = State(jnp.float32(i), 2), {"shift": X.sum() * i}
+        return lambda model, x: model(x) * state.mean + table["shift"] + i * X[0]
+
+    stats = same(applied, [(X, around(jnp.float32(i))) for i in range(6)])
+    assert stats["frames_captured"] == 2 and not stats["breaks"]
+
+
+class Scale:
+    def __init__(self, mean):
+        self.mean = mean
+
+    def scaled(self, layer, x):
+        return layer(x) * self.mean
 
 
 def effects_in_a_net():
