@@ -29,7 +29,7 @@ from dynacomp.capture.values.standing import IdV
 from dynacomp.capture.values.value import Value, existing
 from dynacomp.capture.wrapping.changing_contents import in_parts
 from dynacomp.capture.wrapping.keyed_tables import ChangingKey
-from dynacomp.capture.wrapping.partial_sets import Members
+from dynacomp.capture.wrapping.partial_sets import SHRUNK, Members
 
 
 def asked(cap: Capture, v: SetV, item: Value) -> Value | None:
@@ -133,7 +133,19 @@ def update(cap: Capture, v: SetV, *others: Value) -> None:
 
 
 def difference_update(cap: Capture, v: SetV, *others: Value) -> None:
-    _one_after_the_other(cap, v, "difference_update", discard, others)
+    for other in others:
+        _one_after_the_other(cap, v, "difference_update", discard, (other,))
+        if v.dirty and not _at_once(other):
+            _shrink(v)
+
+
+def _shrink(v: SetV) -> None:
+    """Python then lets go of the places of elements that are gone, where these are many: the order is another one."""
+    if v.parts is not None:
+        v.parts = v.parts.after(SHRUNK)
+        return
+    v.members.difference_update(())
+    v.log = None if v.log is None else (*v.log, SHRUNK)
 
 
 def _one_after_the_other(cap: Capture, v: SetV, name: str, by_item: Any, others: tuple[Value, ...]) -> None:

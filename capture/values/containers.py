@@ -147,8 +147,8 @@ def layout_of(elements: Any) -> bytes | None:
     """How a set of constants is laid out; None where one that takes them one after the other is laid out so, too."""
     if type(elements) is not set or not all(map(is_literal, elements)):
         return None
-    layout = set_layout(elements)
-    return None if set_layout(set(iter(elements))) == layout else layout
+    layout, anew = set_layout(elements), set(iter(elements))
+    return None if set_layout(anew) == layout and [*anew] == [*elements] else layout
 
 
 def _in_order(self: Any) -> Any:

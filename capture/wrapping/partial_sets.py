@@ -11,6 +11,7 @@ order of a set's elements, so that all of them are kept.
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +21,8 @@ from dynacomp.capture.values.constant import Const
 from dynacomp.capture.values.containers import as_grown
 from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping.keyed_tables import ChangingKey, as_constant
+
+SHRUNK: Any = (((),), ("difference_update", "tuple"))  # in a log: what makes a set let go of places, as a change by all
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +34,10 @@ class Members:
     emptied: bool = False  # whether all elements of the set of the call were taken out first
 
     def then(self, key: Any, added: bool) -> Members:
-        return replace(self, log=(*self.log, (key, added)))
+        return self.after((key, added))
+
+    def after(self, change: tuple[Any, Any]) -> Members:
+        return replace(self, log=(*self.log, change))
 
     def has(self, key: Any) -> Value:
         """Whether this key is there now."""
@@ -44,23 +50,31 @@ class Members:
         return dynamic_scalars.host("counted", _counted, self.given, self._added(), *self._keys())
 
     def _added(self) -> Const:
-        return Const(tuple(added for _, added in self.log))
+        return Const(tuple(change[1] for change in self._single()))
 
     def _keys(self) -> list[Any]:
-        return [_asked(key) for key, _ in self.log]
+        return [_asked(key) for key, _ in self._single()]
+
+    def _single(self) -> Iterator[tuple[Any, bool]]:
+        """The changes by one key."""
+        return (change for change in self.log if change is not SHRUNK)
 
     def applied(self, elements: Any) -> Any:
         """The elements that there are now, of these: the entry serves the keys of this call then."""
         if not self.log and not self.emptied:
             return elements
         made = set() if self.emptied else as_grown(elements)
-        for key, added in self.log:
-            (made.add if added else made.discard)(as_constant(key))
+        for change in self.log:
+            if change is SHRUNK:
+                made.difference_update(())
+            else:
+                (made.add if change[1] else made.discard)(as_constant(change[0]))
         return made
 
     def constants(self) -> tuple[tuple[Any, bool], ...] | None:
         """The log of a set that is looked at whole now; None where that is not all that was done to it."""
-        return None if self.emptied else tuple((as_constant(key), added) for key, added in self.log)
+        return None if self.emptied else tuple(
+            change if change is SHRUNK else (as_constant(change[0]), change[1]) for change in self.log)
 
 
 def _asked(key: Any) -> ScalarV | Const:

@@ -142,3 +142,31 @@ def test_a_set_that_is_filled_anew_has_the_order_of_what_filled_it():
         mine, theirs = set(range(n)), set(range(n))
         assert repr(run(mine, jnp.arange(4.0))) == repr(program(theirs, jnp.arange(4.0)))
         assert list(mine) == list(theirs)
+
+
+def test_what_many_are_taken_from_at_once_lets_go_of_places():
+    def program(s, x):
+        s.difference_update(range(43))
+        s.update(range(37, 51))
+        own = set(range(60))
+        own.difference_update([*range(50)], (51,))
+        return x * len(s), s, own
+
+    run = dynacomp.jit(program, backend="eager")
+    for n in (60, 60, 61, 62, 63, 64, 65, 50):
+        mine, theirs = set(range(n)), set(range(n))
+        assert repr(run(mine, jnp.arange(4.0))) == repr(program(theirs, jnp.arange(4.0)))
+        assert list(mine) == list(theirs)
+
+
+def test_elements_that_stand_in_each_others_places_stay_in_their_order():
+    def program(x):
+        s = set()
+        for k in (0, 64, 128, 192, 7, 71):
+            s.add(k)
+        s.discard(0)
+        s.update((256, 0))
+        return x * len(s), s, s - {7} | {1}
+
+    run = dynacomp.jit(program)
+    assert repr(run(jnp.arange(4.0))) == repr(program(jnp.arange(4.0)))
