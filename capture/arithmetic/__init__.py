@@ -10,5 +10,6 @@
     arrays         Array Values: their attributes, methods, length, iteration
     moving_slices  Slices of arrays that move with a loop's counter and keep their width
     powers         Powers by one int: whether JAX can look at the exponent decides the type
-    operators      Operators on Values: arithmetic, comparison, truth, subscripts
+    operators      Operators on Values: arithmetic, comparison, truth
+    subscripts     Subscripts of Values: `obj[key]`, as the kind of `obj` has it
 """

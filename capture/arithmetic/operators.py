@@ -1,4 +1,4 @@
-"""Operators on Values: arithmetic, comparison, truth, subscripts.
+"""Operators on Values: arithmetic, comparison, truth.
 
 Constants are computed, arrays become nodes, containers follow their tables in `containers`,
 instances of Python classes have their methods entered in Python's order (left, then reflected).
@@ -12,14 +12,14 @@ from typing import Any
 
 from jax._src.core import OpaqueTraceState
 
-from dynacomp.capture.arithmetic import arrays, graph_scalars, later, moving_slices, powers
+from dynacomp.capture.arithmetic import arrays, graph_scalars, later, powers
 from dynacomp.capture.arithmetic.identity import same_object
-from dynacomp.capture.arithmetic.indices import has_index, index_value, slice_of
+from dynacomp.capture.arithmetic.indices import has_index, index_value
 from dynacomp.capture.arithmetic.pairs import Pair, Pairs
 from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
-from dynacomp.capture.numbers import dynamic_scalars, host_functions, scalar_ranges, size_values, slices
+from dynacomp.capture.numbers import dynamic_scalars, host_functions, scalar_ranges, size_values
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.tracing.equinox_modules import refuse_method
@@ -529,52 +529,6 @@ def _object_truth(cap: Capture, value: ObjectV) -> bool:
     return True
 
 
-def subscript(cap: Capture, obj: Value, key: Value) -> Value:
-    """`obj[key]`."""
-    row = kind(obj).getitem
-    return _constant_item(cap, obj, key) if row is None else row(cap, obj, key)
-
-
-def _scalar_item(cap: Capture, obj: Value, key: Value) -> Value:
-    return host_functions.item(cap, obj, key) or _constant_item(cap, obj, key)
-
-
-def _constant_item(cap: Capture, obj: Value, key: Value) -> Value:
-    if is_graph_array(key):
-        return _array_item(cap, obj, key)
-    key = Const(slice_of(cap, key)) if is_slice(key) else size_values.known(cap, key, "an index")
-    return fold(cap, operator.getitem, obj, index_value(cap, key))
-
-
-def _object_item(cap: Capture, obj: ObjectV, key: Value) -> Value:
-    method = cap.special(obj, "__getitem__")
-    if method is None:
-        raise Raised(Const(TypeError(f"{name_in_errors(obj.cls)!r} object is not subscriptable")))
-    return cap.call(method, [key])
-
-
-def _array_item(cap: Capture, obj: Value, key: Value) -> Value:
-    if ndarrays.is_numpy(obj):
-        return ndarrays.call_method(cap, obj, "__getitem__", [key], {})
-    return library_call(cap, operator.getitem, [*moving_slices.cut(cap, obj, slices.bounded(cap, obj, key))])
-
-
-def _const_item(cap: Capture, obj: Const, key: Value) -> Value:
-    if holds(obj, type) and not hasattr(type(obj.value), "__getitem__"):
-        return _class_subscript(cap, obj, key)
-    return _constant_item(cap, obj, key)
-
-
-def _class_subscript(cap: Capture, obj: Const, key: Value) -> Value:
-    """`list[int]`, `Box[int]`: a class' own `__class_getitem__` is entered; a built-in's, which may be a class
-    (`collections.abc.Callable`'s), and that of `typing`, which keeps its answers in caches, are computed."""
-    method = getattr(obj.value, "__class_getitem__", None)
-    made = getattr(method, "__func__", None)
-    if isinstance(made, types.FunctionType) and made.__module__ != "typing":
-        return cap.call(cap.getattr(obj, "__class_getitem__"), [key])
-    return fold(cap, operator.getitem, obj, key)
-
-
 def count_of(cap: Capture, v: Any) -> Value:
     """How many elements a container has: a number that changes where not all of it is known."""
     front = getattr(v, "front", None)
@@ -590,20 +544,20 @@ def count_of(cap: Capture, v: Any) -> Value:
     return binary(cap, operator.add, cap.realize(there), Const(more)) if more else cap.realize(there)
 
 
-define(Const, Kind(truth=_const_truth, getitem=_const_item))
-define(ArrayV, Kind(truth=_array_truth, unary=_array_unary, getitem=_array_item))
+define(Const, Kind(truth=_const_truth))
+define(ArrayV, Kind(truth=_array_truth, unary=_array_unary))
 define(NdArrayV, Kind(truth=lambda cap, v: truth(cap, ndarrays.call_method(cap, v, "__bool__", [], {})),
-                      unary=_array_unary, getitem=_array_item))
-define(LibraryV, Kind(unary=_array_unary, getitem=_array_item))
+                      unary=_array_unary))
+define(LibraryV, Kind(unary=_array_unary))
 define(NumberV, Kind(truth=_array_truth, unary=graph_scalars.unary, as_bool=graph_scalars.truth,
                      negated=graph_scalars.negation))
 define(ScalarV, Kind(truth=dynamic_scalars.decided, unary=lambda cap, op, v: dynamic_scalars.unary(op, v),
-                     as_bool=dynamic_scalars.as_bool, negated=dynamic_scalars.negation, getitem=_scalar_item))
+                     as_bool=dynamic_scalars.as_bool, negated=dynamic_scalars.negation))
 define(SizeV, Kind(truth=_size_truth, unary=_size_unary,
                    as_bool=lambda cap, v: size_values.compare_openly(cap, operator.ne, v, Const(0))))
 for _cls in (TupleV, ListV, DictV, SetV):
     define(_cls, Kind(truth=lambda cap, v: truth(cap, count_of(cap, v))))
-define(ObjectV, Kind(truth=_object_truth, unary=_object_unary, getitem=_object_item))
+define(ObjectV, Kind(truth=_object_truth, unary=_object_unary))
 define(ViewV, Kind(truth=lambda cap, v: bool(v.table.items)))
 define(RangeV, Kind(truth=_range_truth))
 define(OpaqueV, Kind(truth=_opaque_truth))

@@ -10,7 +10,8 @@ import types
 from dynacomp.capture.arithmetic import later
 from dynacomp.capture.arithmetic.identity import same_object
 from dynacomp.capture.arithmetic.indices import index_value
-from dynacomp.capture.arithmetic.operators import BINARY, COMPARE, binary, fold, subscript, truth, unary
+from dynacomp.capture.arithmetic.operators import BINARY, COMPARE, binary, fold, truth, unary
+from dynacomp.capture.arithmetic.subscripts import subscript
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.loops_py import multiplied
 from dynacomp.capture.base.of_class import of_class

@@ -17,7 +17,7 @@ import types
 import weakref
 from typing import Any, cast
 
-from dynacomp.capture.arithmetic.operators import subscript
+from dynacomp.capture.arithmetic.subscripts import subscript
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.bodies.subgraphs import signature_of
 from dynacomp.capture.calls.calls import BUILTINS, BY_TYPE, OPENED, as_function, call, inline

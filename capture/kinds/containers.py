@@ -11,17 +11,8 @@ import types
 from typing import Any
 
 from dynacomp.capture.arithmetic import arrays
-from dynacomp.capture.arithmetic.operators import (
-    BINARY,
-    COMPARE,
-    CONTAINER_OPS,
-    binary,
-    count_of,
-    equal,
-    fold,
-    subscript,
-    truth,
-)
+from dynacomp.capture.arithmetic.operators import BINARY, COMPARE, CONTAINER_OPS, binary, count_of, equal, fold, truth
+from dynacomp.capture.arithmetic.subscripts import subscript
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.rows import fits
 from dynacomp.capture.kinds import changing_members, deques, dicts_and_sets, membership, sequences

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from dynacomp.capture.arithmetic import later
-from dynacomp.capture.arithmetic.operators import CONTAINER_OPS, fold, subscript
+from dynacomp.capture.arithmetic.operators import CONTAINER_OPS, fold
+from dynacomp.capture.arithmetic.subscripts import subscript
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.hashes import note_order
 from dynacomp.capture.kinds.iteration import elements, key_value

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dynacomp.capture.arithmetic.identity import same_object
-from dynacomp.capture.arithmetic.operators import BINARY, COMPARE, UNARY, as_bool, binary, negation, subscript, unary
+from dynacomp.capture.arithmetic.operators import BINARY, COMPARE, UNARY, as_bool, binary, negation, unary
+from dynacomp.capture.arithmetic.subscripts import subscript
 from dynacomp.capture.bytecode.code import VERSION, Instruction
 from dynacomp.capture.kinds import containers
 from dynacomp.capture.kinds.stores import delattr_value, setattr_value

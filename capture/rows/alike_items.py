@@ -21,7 +21,8 @@ from typing import Any
 import jax.numpy as jnp
 
 from dynacomp.capture.arithmetic import graph_scalars
-from dynacomp.capture.arithmetic.operators import binary, count_of, subscript, truth
+from dynacomp.capture.arithmetic.operators import binary, count_of, truth
+from dynacomp.capture.arithmetic.subscripts import subscript
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.numbers import dynamic_scalars, size_values

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynacomp.capture.arithmetic import graph_scalars
-from dynacomp.capture.arithmetic.operators import binary, subscript, truth
+from dynacomp.capture.arithmetic.operators import binary, truth
+from dynacomp.capture.arithmetic.subscripts import subscript
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.avals import Aval, is_numpy_dtype

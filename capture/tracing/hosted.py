@@ -22,7 +22,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jax
-import numpy as np
 
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.bodies.subgraphs import Standin, place_of
@@ -199,6 +198,12 @@ def _content(cap: Capture, value: Value) -> Any:
     return CONTENTS.get(type(value), _unknown)(cap, value)
 
 
+def _constant(cap: Capture, value: Const) -> Any:
+    if is_made(cap, peek(value)):
+        return _unknown(cap, value)
+    return _existing(cap, value) if isinstance(peek(value), types.FunctionType) else value.value
+
+
 def _cell(cap: Capture, value: CellV) -> Any:
     if value.content is None:
         raise Break("body", "a function around a variable without a value, for a library that runs it")
@@ -245,11 +250,6 @@ def _unknown(cap: Capture, value: Value) -> Any:
                         "for a library that runs it in a context of its own")
 
 
-def _array(cap: Capture, value: ArrayV) -> Any:
-    """Its node. A NumPy array is none yet: a library may do with it what it does not do with one of JAX."""
-    return _unknown(cap, value) if isinstance(value.real, np.ndarray) else lowered(cap, value)
-
-
 def lowered(cap: Capture, value: Value) -> Any:
     """As it stands among a node's arguments."""
     row = kind(value).argument
@@ -262,7 +262,7 @@ def is_tree(obj: Any) -> bool:
 
 
 CONTENTS: dict[type, Callable[[Capture, Any], Any]] = {
-    CellV: _cell, ArrayV: _array, TupleV: _tuple, ListV: _list, DictV: _dict, ObjectV: _object,
+    CellV: _cell, ArrayV: lowered, TupleV: _tuple, ListV: _list, DictV: _dict, ObjectV: _object,
     ScalarV: lambda cap, v: as_python(v),
-    Const: lambda cap, v: _unknown(cap, v) if is_made(cap, v.value) else v.value,
+    Const: _constant,
     **dict.fromkeys((FunctionV, PartialV, MethodV), _function)}

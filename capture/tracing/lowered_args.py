@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -382,6 +383,16 @@ def called_by(fn: Any, lowered: tuple) -> Any:
     first = lowered[0][0] if lowered[0] and module_of(fn) == OBJECT_CALLS else fn
     return first.make if isinstance(first, LibraryArg) else first.treedef.node_data()[0] if isinstance(
         first, Tree) and first.treedef.node_data() else first
+
+
+def maker_of(fn: Any, lowered: tuple) -> Any:
+    """The same, where it is part of what a call has made, of that: of `hk.transform(f).apply` it is `hk.transform`; a
+    Node, where it is an array's (`x.at[0].set`)."""
+    called = lowered[0][0] if lowered[0] and module_of(fn) == OBJECT_CALLS else fn
+    while isinstance(called, LibraryArg) and called.args and (
+            called.make in (getattr, operator.getitem) or module_of(called.make) == OBJECT_CALLS):
+        called = called.args[0]
+    return called_by(fn, ((called,), {})) if isinstance(called, (LibraryArg, Tree)) else called
 
 
 def spells_arrays(lowered: Any) -> bool:

@@ -38,12 +38,20 @@ from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.bodies.subgraphs import Standin, is_array, localise
 from dynacomp.capture.graph.avals import Aval, as_struct, aval_of, is_aval
-from dynacomp.capture.graph.graph import Node, nodes_in
-from dynacomp.capture.symbolic.libraries import is_library, label, looks_inside, module_of
+from dynacomp.capture.graph.graph import Node, is_node, nodes_in
+from dynacomp.capture.symbolic.libraries import is_host, is_library, label, looks_inside, module_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.tracing.failures import enter_class, enter_others
 from dynacomp.capture.tracing.handed_on import literals
-from dynacomp.capture.tracing.lowered_args import called_by, leaf_nodes, rebuild, run_now, spells_arrays, standins_in
+from dynacomp.capture.tracing.lowered_args import (
+    called_by,
+    leaf_nodes,
+    maker_of,
+    rebuild,
+    run_now,
+    spells_arrays,
+    standins_in,
+)
 from dynacomp.capture.values.computed import NeedsConcrete, ScalarV
 from dynacomp.capture.values.constant import Const
 from dynacomp.capture.values.objects import ObjectV
@@ -82,7 +90,7 @@ def with_numbers(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[
         return leaves  # the library has seen none: the program's functions computed with them
     if standins and (computes or is_of_jax(called) or not any(map(_may_be_number, leaves, reached))):
         is_number = _handed_through(called, [origin in read for origin in origins])
-    elif standins or is_library(called) and not is_of_jax(called):
+    elif standins or _runs_library(fn, lowered):
         is_number = _returned(cap, fn, lowered, tree, leaves, read)
     else:
         return leaves
@@ -256,6 +264,13 @@ def _handed_through(called: Any, passed: list[bool]) -> list[bool]:
     if not is_of_jax(called):
         return [True] * len(passed)
     return passed if name_of(called) in THROUGH else [False] * len(passed)
+
+
+def _runs_library(fn: Any, lowered: tuple) -> bool:
+    """Whether the Python of another library than JAX runs: of what a call of it has made, or of a part of that
+    (`hk.transform(f).apply`, `Model().apply`)."""
+    called = maker_of(fn, lowered)
+    return not is_node(called) and (is_host(called) or is_library(called) and not is_of_jax(called))
 
 
 def is_of_jax(fn: Any) -> bool:

@@ -180,8 +180,13 @@ def test_given_functions_made_anew_around_arrays_settle():
         state, table = State(jnp.float32(i), 2), {"shift": X.sum() * i}
         return lambda model, x: model(x) * state.mean + table["shift"] + i * X[0]
 
-    stats = same(applied, [(X, around(jnp.float32(i))) for i in range(6)])
-    assert stats["frames_captured"] == 2 and not stats["breaks"]
+    def within(x, fn):
+        f = hk.transform(lambda y: fn(hk.Linear(3), y))
+        return f.apply(f.init(KEY, x), KEY, x)
+
+    for program in (applied, within):
+        stats = same(program, [(X, around(jnp.float32(i))) for i in range(6)])
+        assert stats["frames_captured"] == 2 and not stats["breaks"]
 
 
 class Scale:
@@ -236,7 +241,12 @@ def effects_in_a_net():
         f = hk.transform(lambda y: hk.Linear(3)(y) * weights)
         return f.apply(f.init(key, x), key, x)
 
-    return [counting, filling, rebinding, around_itself, with_an_array_as_default, around_numpy]
+    def shown_numpy(x, key):
+        rows = np.asarray(X) * 2.5
+        f = hk.transform(lambda y: hk.Linear(3)(y) * (rows.base is None))
+        return f.apply(f.init(key, x), key, x)
+
+    return [counting, filling, rebinding, around_itself, with_an_array_as_default, around_numpy, shown_numpy]
 
 
 @pytest.mark.parametrize("fn", effects_in_a_net(), ids=lambda fn: fn.__name__)
@@ -271,6 +281,6 @@ def test_flax_runs_the_programs_functions_around_arrays():
         return linen.apply(both, module)(variables)
 
     variables = module.init(KEY, X)
-    calls = [(variables, jnp.full((n, 3), float(n)), X * n) for n in (2, 3, 2, 5, 4)]
-    stats = same(evaluate, calls, fullgraph=True)
-    assert stats["frames_captured"] == 2
+    for xp in (jnp, np):
+        calls = [(variables, xp.full((n, 3), n, np.float32), X * n) for n in (2, 3, 2, 5, 4)]
+        assert same(evaluate, calls, fullgraph=True)["frames_captured"] == 2

@@ -1,12 +1,16 @@
 """Python numbers that change from call to call come back from libraries as what eager JAX has: numbers or arrays."""
 
 import dataclasses
+import functools
 
 import chex
 import equinox as eqx
+import flax.linen as nn
+import haiku as hk
 import jax
 import jax.numpy as jnp
 import jmp
+import numpy as np
 import optax
 import pytest
 from flax import struct
@@ -201,3 +205,46 @@ def test_a_named_tuple_that_will_not_be_counted_is_handed_through():
     for scale in (1.0, 2.0, -1.0):
         one, other = compiled(jnp.array([0.1, 0.2, -0.3, 0.9]) * scale)
         assert type(one) is type(other) is Rotation and bool((one.quat[:3] == -other.quat[:3]).all())
+
+
+class Handing(nn.Module):
+    @nn.compact
+    def __call__(self, x, rate):
+        return nn.Dense(3)(x), rate
+
+
+class Counting(nn.Module):
+    @nn.compact
+    def __call__(self, x, step):
+        return nn.Dense(3)(x) * step, step + 1
+
+
+def by_apply(module, variables, x, number):
+    return module.apply(variables, x, number)
+
+
+def by_bind(module, variables, x, number):
+    return module.bind(variables)(x, number)
+
+
+def by_function(module, variables, x, number):
+    return nn.apply(lambda m, x, n: m(x, n), module)(variables, x, number)
+
+
+def by_haiku(module, variables, x, number):
+    f = hk.transform(lambda x, n: (hk.Linear(3)(x), n))
+    return f.apply(f.init(jax.random.key(0), x, number), None, x, number)
+
+
+@pytest.mark.parametrize("number", [0.5, 1])
+@pytest.mark.parametrize("module", [Handing(), Counting()], ids=["handing", "counting"])
+@pytest.mark.parametrize("how", [by_apply, by_bind, by_function, by_haiku])
+def test_a_number_that_a_module_gives_back_is_a_number(how, module, number):
+    """It was an array from the second number on."""
+    x = jnp.ones((2, 3))
+    variables = module.init(jax.random.key(0), x, number)
+    compiled = dynacomp.jit(functools.partial(how, module), backend="eager")
+    for i in range(4):
+        want, got = how(module, variables, x, number + i), compiled(variables, x, number + i)
+        assert (type(got[1]), got[1]) == (type(want[1]), want[1])
+        np.testing.assert_allclose(got[0], want[0], rtol=1e-5)

@@ -1,0 +1,82 @@
+"""Subscripts of Values: `obj[key]`, as the kind of `obj` has it.
+
+Arrays become nodes, or NumPy is asked; constants are computed; instances of Python classes have their method entered.
+Containers have rows of their own (see `kinds`).
+
+    subscript(cap, Const((1, 2)), Const(0))     # Const(1)
+    subscript(cap, x, SliceV(...))              # a node: operator.getitem, its ends within the bounds of `x`
+"""
+
+from __future__ import annotations
+
+import operator
+import types
+
+from dynacomp.capture.arithmetic import moving_slices
+from dynacomp.capture.arithmetic.indices import index_value, slice_of
+from dynacomp.capture.base.errors import Raised
+from dynacomp.capture.numbers import host_functions, size_values, slices
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.tracing.trace_call import library_call
+from dynacomp.capture.values.computed import ArrayV, LibraryV, NdArrayV, ScalarV
+from dynacomp.capture.values.constant import Const, holds
+from dynacomp.capture.values.kind import Kind, define, kind
+from dynacomp.capture.values.objects import ObjectV
+from dynacomp.capture.values.questions import is_graph_array, is_slice
+from dynacomp.capture.values.value import Value
+from dynacomp.capture.wrapping import ndarrays
+from dynacomp.capture.wrapping.class_attrs import name_in_errors
+from dynacomp.capture.wrapping.folding import fold
+
+
+def subscript(cap: Capture, obj: Value, key: Value) -> Value:
+    """`obj[key]`."""
+    row = kind(obj).getitem
+    return _constant_item(cap, obj, key) if row is None else row(cap, obj, key)
+
+
+def _scalar_item(cap: Capture, obj: Value, key: Value) -> Value:
+    return host_functions.item(cap, obj, key) or _constant_item(cap, obj, key)
+
+
+def _constant_item(cap: Capture, obj: Value, key: Value) -> Value:
+    if is_graph_array(key):
+        return _array_item(cap, obj, key)
+    key = Const(slice_of(cap, key)) if is_slice(key) else size_values.known(cap, key, "an index")
+    return fold(cap, operator.getitem, obj, index_value(cap, key))
+
+
+def _object_item(cap: Capture, obj: ObjectV, key: Value) -> Value:
+    method = cap.special(obj, "__getitem__")
+    if method is None:
+        raise Raised(Const(TypeError(f"{name_in_errors(obj.cls)!r} object is not subscriptable")))
+    return cap.call(method, [key])
+
+
+def _array_item(cap: Capture, obj: Value, key: Value) -> Value:
+    if ndarrays.is_numpy(obj):
+        return ndarrays.call_method(cap, obj, "__getitem__", [key], {})
+    return library_call(cap, operator.getitem, [*moving_slices.cut(cap, obj, slices.bounded(cap, obj, key))])
+
+
+def _const_item(cap: Capture, obj: Const, key: Value) -> Value:
+    if holds(obj, type) and not hasattr(type(obj.value), "__getitem__"):
+        return _class_subscript(cap, obj, key)
+    return _constant_item(cap, obj, key)
+
+
+def _class_subscript(cap: Capture, obj: Const, key: Value) -> Value:
+    """`list[int]`, `Box[int]`: a class' own `__class_getitem__` is entered; a built-in's, which may be a class
+    (`collections.abc.Callable`'s), and that of `typing`, which keeps its answers in caches, are computed."""
+    method = getattr(obj.value, "__class_getitem__", None)
+    made = getattr(method, "__func__", None)
+    if isinstance(made, types.FunctionType) and made.__module__ != "typing":
+        return cap.call(cap.getattr(obj, "__class_getitem__"), [key])
+    return fold(cap, operator.getitem, obj, key)
+
+
+define(Const, Kind(getitem=_const_item))
+define(ScalarV, Kind(getitem=_scalar_item))
+define(ObjectV, Kind(getitem=_object_item))
+for _cls in (ArrayV, NdArrayV, LibraryV):
+    define(_cls, Kind(getitem=_array_item))

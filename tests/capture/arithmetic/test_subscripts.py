@@ -1,0 +1,58 @@
+"""Subscripts: `obj[key]` of arrays, constants, classes and instances, as plain Python has them."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dynacomp
+
+X = jnp.arange(12.0).reshape(4, 3)
+
+
+class Table:
+    def __init__(self, rows):
+        self.rows = rows
+
+    def __getitem__(self, key):
+        return self.rows[key] * 2
+
+
+class Box:
+    def __class_getitem__(cls, item):
+        return f"{cls.__name__} of {item.__name__}"
+
+
+PROGRAMS = {
+    "an array": lambda x, k: x[k] + x[1:, -k],
+    "an array, by an array": lambda x, k: x[jnp.array([k, 0])] + x[np.array([1, k])],
+    "a constant, by an array": lambda x, k: np.arange(3.0)[k] * x + (1.5, 2.5, 3.5)[k],
+    "an instance": lambda x, k: Table(x)[k] + Table((1, 2, 3))[k],
+    "a text that changes": lambda x, k: (x + k, str(k + 10)[0]),
+    "classes": lambda x, k: (x + k, Box[int], list[int] == list[int], dict[str, int] is None),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_it_is_pythons(name):
+    fn = PROGRAMS[name]
+    dynacomp.reset()
+    compiled = dynacomp.jit(fn, backend="eager")
+    for k in (1, 2, 1, 0, 2):
+        want, got = fn(X, k), compiled(X, k)
+        want, got = (v if isinstance(v, tuple) else (v,) for v in (want, got))
+        np.testing.assert_array_equal(got[0], want[0])
+        assert got[1:] == want[1:]
+    stats = dynacomp.stats()
+    assert not stats["breaks"] and stats["frames_captured"] <= 3
+
+
+@pytest.mark.parametrize("fn", [lambda x: Table[0], lambda x: object()[0], lambda x: (x, 3)[2], lambda x: {"a": x}["b"],
+                                lambda x: Table(x)["a"], lambda x: x["a"], lambda x: 3[0]])
+def test_what_it_raises_is_pythons(fn):
+    compiled = dynacomp.jit(fn, backend="eager")
+    for _ in range(2):
+        with pytest.raises((TypeError, IndexError, KeyError)) as want:
+            fn(X)
+        with pytest.raises(want.type) as got:
+            compiled(X)
+        assert str(got.value) == str(want.value)
