@@ -2,11 +2,12 @@
 plain Python, and what they call is captured by itself.
 
 A capture without a Graph makes no entry. The code is looked at again after ever more calls, for another way through it
-may compute something. A frame that has no JAX in sight (`dynacomp.sight`) is left alone at its first graph break, with
-generators that the hook finds. Another that goes on after a graph break is left alone once everything behind the break
-is. Where something behind it computes, the frame runs in Python up to there, guarded for nothing but that no array
-comes to where none was (see `capture.stretched`): at its second capture if nothing of JAX is in sight, or if the
-function has had some captures in vain, wherever in it they began; else in place of going back to Python for good.
+may compute something, and at once when an array comes where none was. A frame that has no JAX in sight
+(`dynacomp.sight`) is left alone at its first graph break, with generators that the hook finds. Another that goes on
+after a graph break is left alone once everything behind the break is. Where something behind it computes, the frame
+runs in Python up to there, guarded for nothing but that no array comes to where none was (see `capture.stretched`): at
+its second capture if nothing of JAX is in sight, or if the function has had some captures in vain, wherever in it they
+began; else in place of going back to Python for good.
 `options={"capture_idle": True}` and `fullgraph=True` capture such frames all the same.
 
     >>> import dynacomp
@@ -67,14 +68,14 @@ def is_left_alone(code: CodeType, fn: Any, args: tuple[Any, ...], info: Any, opt
     if any(i.graph is not None for i in infos_of(code)):
         return False
     if not leads_to_jax(code, fn, args):
-        _put_to_rest(code, info.steps)
+        _put_to_rest(code, info.steps, args)
         return True
     if info.breaks is not None and (not list(info.resumes()) or busy_behind(code, info)):
         return False
     if info.breaks is None and leads_on(code) or rest_of(code).looks and woken(code, info):
         return False
     for idle in {id(c): c for c in (code, *(c for c, _ in reachable(info.resumes())))}.values():
-        _put_to_rest(idle, info.steps)
+        _put_to_rest(idle, info.steps, args if idle is code else ())
     return True
 
 
@@ -82,7 +83,7 @@ def is_left_suspended(code: CodeType, fn: Any, args: tuple[Any, ...], options: O
     """Whether a generator that the hook has found shall run as plain Python: it has no JAX in sight."""
     if options.capture_idle or options.fullgraph or _native.current() is None or leads_to_jax(code, fn, args):
         return False
-    _put_to_rest(code)
+    _put_to_rest(code, args=args)
     return True
 
 
@@ -165,13 +166,15 @@ def _is_resting(code: CodeType) -> bool:
     return rest_of(code).looks > 0 and not _native.entries(code)
 
 
-def _put_to_rest(code: CodeType, steps: int = 0) -> None:
+def _put_to_rest(code: CodeType, steps: int = 0, args: tuple[Any, ...] = ()) -> None:
+    """Code that computed nothing with numbers, say, may compute with arrays: if `args` had none, one that comes ends
+    the rest."""
     rest = rest_of(code)
     looks = rest.looks
     _native.clear(code)
     if steps > LONG:
         rest.looks = max(rest.looks, LONG_LOOKS)
-    _native.rest(code, RESTS[min(rest.looks, len(RESTS) - 1)])
+    _native.rest(code, RESTS[min(rest.looks, len(RESTS) - 1)], not _native.array_among(args))
     rest.looks += 1
     counters.count("frames_idle")
     notices.log("breaks", lambda: f"{code.co_filename}:{code.co_firstlineno}: {code.co_qualname} runs as plain Python: "

@@ -8,7 +8,7 @@
  */
 #include "native.h"
 
-enum { DEEP = 6, WIDE = 50, MOST_LOOKED_AT = 512 };
+enum { DEEP = 6, NEAR = 2, WIDE = 50, MOST_LOOKED_AT = 512, MOST_OF_ARGUMENTS = 64 };
 
 typedef struct {
     const PyTypeObject *array, *tracer;
@@ -19,7 +19,7 @@ typedef struct {
 
 static bool computes(const Look *look, PyTypeObject *cls)
 {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(look->classes); i++) {
+    for (Py_ssize_t i = 0; look->classes && i < PyTuple_GET_SIZE(look->classes); i++) {
         if (PyTuple_GET_ITEM(look->classes, i) == (PyObject *)cls) {
             return true;
         }
@@ -48,6 +48,23 @@ static int look_at(PyObject *x, void *arg)
         look->wide = wide;
     }
     return look->found;
+}
+
+/* Whether an array is among values, or near at hand within one of them (in a list, an attribute). */
+bool dc_array_among(PyObject *const *values, Py_ssize_t n)
+{
+    const JaxApi *jax = dc_jax();
+    if (jax == NULL) {
+        PyErr_Clear();
+        return false;
+    }
+    Look look = {jax->array_type, jax->tracer_type, NULL, MOST_OF_ARGUMENTS, NEAR, WIDE, false};
+    for (Py_ssize_t i = 0; i < n && !look.found; i++) {
+        if (values[i]) {
+            look_at(values[i], &look);
+        }
+    }
+    return look.found;
 }
 
 static int finish_no_array(Step *s, Builder *b)

@@ -107,6 +107,16 @@ static PyObject *all_codes(void)
     return codes;
 }
 
+/* Whether code that rests is looked at again at once, since it is given an array. */
+bool dc_is_woken(CodeState *state, PyObject *const *given, Py_ssize_t n)
+{
+    if (!state->wakes || !dc_array_among(given, n)) {
+        return false;
+    }
+    state->rest = 0;
+    return true;
+}
+
 int dc_cache_reset(void)
 {
     PyObject *codes = all_codes(); /* kept: clearing may drop the last user of any of them */

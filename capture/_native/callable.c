@@ -89,6 +89,11 @@ static PyObject *call_bound(CompiledFunction *self, const Call *call, CodeState 
     return answer.result;
 }
 
+static Py_ssize_t n_passed(const Passed *p)
+{
+    return PyVectorcall_NARGS(p->nargsf) + (p->kwnames ? PyTuple_GET_SIZE(p->kwnames) : 0);
+}
+
 static PyObject *call_captured(CompiledFunction *self, PyFunctionObject *func, PyObject *bound_self,
                                CodeState *state, const Passed *p)
 {
@@ -96,7 +101,7 @@ static PyObject *call_captured(CompiledFunction *self, PyFunctionObject *func, P
     if (state->flags & CODE_SKIP_RECURSIVE) {
         return call_plain(self, p);
     }
-    if (state->flags & CODE_SKIP || state->rest) {
+    if (state->flags & CODE_SKIP || (state->rest && !dc_is_woken(state, p->args, n_passed(p)))) {
         state->rest -= state->rest > 0;
         return call_active(self, p, code);
     }

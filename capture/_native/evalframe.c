@@ -220,6 +220,12 @@ static PyObject *run_frame(PyThreadState *tstate, struct _PyInterpreterFrame *fr
     return answer.result;
 }
 
+static Py_ssize_t n_arguments(const PyCodeObject *code)
+{
+    return code->co_argcount + code->co_kwonlyargcount + !!(code->co_flags & CO_VARARGS)
+        + !!(code->co_flags & CO_VARKEYWORDS);
+}
+
 static PyObject *run_active(PyThreadState *tstate, struct _PyInterpreterFrame *frame)
 {
     dc_counters.frames++;
@@ -237,7 +243,7 @@ static PyObject *run_active(PyThreadState *tstate, struct _PyInterpreterFrame *f
     if (!takes_part(tstate, &view)) {
         return dc_eval_underneath(tstate, frame, 0);
     }
-    if (state && state->rest) {
+    if (state && state->rest && !dc_is_woken(state, view.locals, n_arguments(view.code))) {
         state->rest--;
         return dc_eval_underneath(tstate, frame, 0);
     }

@@ -206,7 +206,8 @@ static PyObject *py_rest(PyObject *m, PyObject *args)
     DC_UNUSED(m);
     PyObject *code;
     unsigned calls;
-    if (!PyArg_ParseTuple(args, "O!I:rest", &PyCode_Type, &code, &calls)) {
+    int wakes = 0;
+    if (!PyArg_ParseTuple(args, "O!I|p:rest", &PyCode_Type, &code, &calls, &wakes)) {
         return NULL;
     }
     CodeState *state = dc_code_state_make((PyCodeObject *)code);
@@ -214,7 +215,17 @@ static PyObject *py_rest(PyObject *m, PyObject *args)
         return NULL;
     }
     state->rest = calls;
+    state->wakes = wakes;
     Py_RETURN_NONE;
+}
+
+static PyObject *py_array_among(PyObject *m, PyObject *values)
+{
+    DC_UNUSED(m);
+    if (!PyTuple_CheckExact(values)) {
+        return PyErr_Format(PyExc_TypeError, "array_among: expected a tuple, got %R", values);
+    }
+    return PyBool_FromLong(dc_array_among(((PyTupleObject *)values)->ob_item, PyTuple_GET_SIZE(values)));
 }
 
 static PyObject *py_ask_later(PyObject *m, PyObject *args)
@@ -351,7 +362,10 @@ static PyMethodDef methods[] = {
      "time_later(code, calls, aside)\n\nThe next `aside` outermost calls of code run as plain Python, with all that they "
      "call;\nthe timer is asked about the calls-th one after them; 0: about none."},
     {"rest", py_rest, METH_VARARGS,
-     "rest(code, calls)\n\nThe next so many calls of code run as plain Python; what they call may be captured."},
+     "rest(code, calls, wakes=False)\n\nThe next so many calls of code run as plain Python; what they call may be "
+     "captured. wakes: they end with the first that is given an array."},
+    {"array_among", py_array_among, METH_O,
+     "array_among(values)\n\nWhether an array of JAX's is in a tuple, or near at hand within one of its items."},
     {"mark_skip", mark_skip, METH_VARARGS,
      "mark_skip(code, recursive=False, ours=False)\n\nDo not capture code; recursive: nor what it calls; "
      "ours: not even after a reset."},

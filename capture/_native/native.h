@@ -89,6 +89,7 @@ extern const StepKind dc_iterator_kinds[]; /* iterators.c */
 extern const StepKind dc_unnoticed_kinds[]; /* unnoticed.c */
 extern const StepKind dc_layout_kinds[];  /* set_layout.c */
 extern const StepKind dc_within_kinds[];  /* arrays_within.c */
+bool dc_array_among(PyObject *const *values, Py_ssize_t n); /* the same file */
 
 typedef struct Entry Entry;
 typedef struct {
@@ -242,7 +243,8 @@ struct CodeState {
     PyCodeObject *code; /* borrowed: the code object owns its state */
     Entry *first;
     unsigned flags;
-    unsigned rest;         /* so many calls run plainly before the next look at this code */
+    unsigned rest;         /* so many calls run plainly before the next look at this code, */
+    bool wakes;            /* or, if this says so, until one is given an array: there was none at the last look */
     unsigned aside;        /* so many outermost calls run plainly, with all that they call */
     unsigned untimed;      /* and so many more until dc_timer is asked about one; 0: never */
     unsigned unasked;      /* so many calls that no entry serves run plainly before on_miss is asked again, */
@@ -256,6 +258,7 @@ CodeState *dc_code_state(PyCodeObject *code);        /* NULL: none yet */
 CodeState *dc_code_state_make(PyCodeObject *code);   /* NULL with an exception */
 int dc_cache_add(PyCodeObject *code, Entry *entry);
 void dc_cache_clear(CodeState *state);
+bool dc_is_woken(CodeState *state, PyObject *const *given, Py_ssize_t n);
 int dc_cache_reset(void);
 PyObject *dc_cache_entries(PyCodeObject *code);
 Entry *dc_cache_find(CodeState *state, PyObject *key, const Call *call, Run *run); /* new ref */

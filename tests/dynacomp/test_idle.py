@@ -2,6 +2,7 @@
 
 import random
 import time
+from types import SimpleNamespace
 
 import jax.numpy as jnp
 import numpy as np
@@ -326,3 +327,53 @@ def test_a_search_that_keeps_books_in_python_settles():
         assert compiled(w, 2 + i % 2, 3 + i % 3) == beam_search(w, 2 + i % 2, 3 + i % 3)
         seen.append(dynacomp.stats()["frames_captured"])
     assert seen[5] == seen[-1] <= 30 and not dynacomp.stats()["frames_eager"], seen
+
+
+def weighted(values, by):
+    total = 0.0
+    for v in values:
+        total = total + v * by
+    return total
+
+
+@pytest.mark.parametrize("fn, number, array", [
+    (lambda v, k: v * k + 1, (3, 2), (jnp.ones(3), 2)),
+    (lambda *v, k=2: v[0] * k, (3,), (jnp.ones(3),)),
+    (weighted, ([1, 2.5], 2.0), ([jnp.ones(3), jnp.zeros(3)], 2.0)),
+    (lambda o: o.x - 1, (SimpleNamespace(x=2),), (SimpleNamespace(x=jnp.ones(3)),))])
+def test_an_array_that_comes_where_none_was_is_compiled_at_once(fn, number, array):
+    """They were computed one by one until the code was looked at again, up to 4,096 calls later."""
+    jitted = compiled(fn)
+    for _ in range(40):
+        assert jitted(*number) == fn(*number)
+    assert dynacomp.stats()["frames_captured"] == 0
+    for _ in range(3):
+        np.testing.assert_array_equal(jitted(*array), fn(*array))
+    assert (dynacomp.stats()["frames_captured"], dynacomp.stats()["graphs"]) == (1, 1)
+
+
+def test_helpers_that_rest_are_woken_too():
+    def helper(v, k):
+        return v * k
+
+    def outer(x, n):
+        print(end="")
+        return helper(n, 3), helper(x, 3)
+
+    jitted = compiled(outer)
+    for i in range(20):
+        jitted(i, i)
+    before = dynacomp.stats()["graphs"]
+    for i in range(3):
+        np.testing.assert_array_equal(jitted(jnp.ones(2) * i, i)[1], jnp.ones(2) * 3 * i)
+    assert dynacomp.stats()["graphs"] > before
+
+
+def test_arrays_that_are_never_computed_with_wake_nobody_for_long():
+    def rank(x):
+        return len(x.shape) if hasattr(x, "shape") else 0
+
+    jitted = compiled(rank)
+    for i in range(200):
+        assert jitted(jnp.ones(2) if i % 2 else i) == i % 2
+    assert dynacomp.stats()["frames_captured"] == 0 and dynacomp.stats()["frames_idle"] <= 8
