@@ -415,6 +415,8 @@ static PyMethodDef methods[] = {
      "None) or compared."},
     {"set_layout", dc_set_layout, METH_O,
      "set_layout(s) -> bytes\n\nWhich places of its table have elements, and where elements were that are gone."},
+    {"frozen_as", dc_frozen_as, METH_VARARGS,
+     "frozen_as(elements, layout) -> frozenset\n\nA new one of these, laid out as `set_layout` has told of another."},
     {"lay_out", dc_lay_out, METH_VARARGS,
      "lay_out(s, elements, layout) -> s\n\nMakes it a set of these, laid out as `set_layout` has told of another."},
     {"known_set", dc_known_set, METH_VARARGS, "known_set(elements, hashes) -> set\n\nThe same for a set."},

@@ -354,6 +354,7 @@ PyObject *dc_known_dict(PyObject *module, PyObject *args);
 PyObject *dc_known_set(PyObject *module, PyObject *args);
 PyObject *dc_set_layout(PyObject *module, PyObject *obj); /* set_layout.c */
 PyObject *dc_lay_out(PyObject *module, PyObject *args);
+PyObject *dc_frozen_as(PyObject *module, PyObject *args);
 PyObject *dc_hide_subclass(PyObject *module, PyObject *cls); /* classes.c */
 PyObject *dc_codes_in(PyObject *module, PyObject *table); /* guard_functions.c */
 extern PyTypeObject Stand_Type;

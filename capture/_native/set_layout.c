@@ -5,6 +5,7 @@
  *   set_layout(s) -> bytes           as many bytes as places, behind where `pop` goes on
  *   lay_out(s, elements, layout)     makes `s` one of these, which differ, laid out so; as it takes them, where that
  *                                    cannot be
+ *   frozen_as(elements, layout)      a new frozenset, laid out so
  *   ("set_layout", src, layout)      the same as a guard
  */
 #include "native.h"
@@ -178,6 +179,39 @@ PyObject *dc_lay_out(PyObject *module, PyObject *args)
         return NULL;
     }
     return lay_out(set, elements, layout) < 0 ? NULL : Py_NewRef(set);
+}
+
+/* A new frozenset takes over what a set of ours holds: by their own functions a frozenset is laid out anew. */
+static PyObject *frozen(PySetObject *set)
+{
+    PySetObject *made = (PySetObject *)PyFrozenSet_New(NULL);
+    if (made == NULL) {
+        return NULL;
+    }
+    made->fill = set->fill;
+    made->used = set->used;
+    made->mask = set->mask;
+    made->finger = set->finger;
+    memcpy(made->smalltable, set->smalltable, sizeof made->smalltable);
+    made->table = set->table == set->smalltable ? made->smalltable : set->table;
+    memset(set->smalltable, 0, sizeof set->smalltable);
+    set->table = set->smalltable;
+    set->mask = PySet_MINSIZE - 1;
+    set->fill = set->used = set->finger = 0;
+    return (PyObject *)made;
+}
+
+PyObject *dc_frozen_as(PyObject *module, PyObject *args)
+{
+    DC_UNUSED(module);
+    PyObject *elements, *layout;
+    if (!PyArg_ParseTuple(args, "O!O!:frozen_as", &PyTuple_Type, &elements, &PyBytes_Type, &layout) || gone() == NULL) {
+        return NULL;
+    }
+    PyObject *set = PySet_New(NULL);
+    PyObject *made = set && lay_out(set, elements, layout) == 0 ? frozen((PySetObject *)set) : NULL;
+    Py_XDECREF(set);
+    return made;
 }
 
 const StepKind dc_layout_kinds[] = {

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from bytecode import Instr
 
-from dynacomp.capture._native import Held, dict_of, known_dict, known_set, lay_out, own_table, unhold
+from dynacomp.capture._native import Held, dict_of, frozen_as, known_dict, known_set, lay_out, own_table, unhold
 from dynacomp.capture.base.errors import GiveUp, Unbuildable
 from dynacomp.capture.base.literals import is_literal, is_single
 from dynacomp.capture.base.of_class import of_class
@@ -437,8 +437,7 @@ def _set(e: Emitter, v: SetV) -> None:
         _changed_set(e, v)
         return
     if v.cls is not set or not v.items:
-        e.call(v.cls, *([lambda: load_elements(e, v.items)] if v.items else []))
-        e.remember(v)
+        _frozen_set(e, v)
         return
     e.call(set)
     e.remember(v)  # before its elements, which may lead back to it
@@ -447,6 +446,15 @@ def _set(e: Emitter, v: SetV) -> None:
         e.later(lambda: e.call(set.update, lambda: e.load(v), lambda: load_elements(e, v.items)))
     else:
         e.later(lambda: e.call(lay_out, lambda: e.load(v), lambda: load_elements(e, v.items), lambda: e.const(layout)))
+
+
+def _frozen_set(e: Emitter, v: SetV) -> None:
+    layout = layout_of(v.items, frozenset) if v.cls is frozenset else None
+    if layout is None:
+        e.call(v.cls, *([lambda: load_elements(e, v.items)] if v.items else []))
+    else:
+        e.call(frozen_as, lambda: load_elements(e, v.items), lambda: e.const(layout))
+    e.remember(v)
 
 
 def _slice(e: Emitter, v: SliceV) -> None:

@@ -143,9 +143,10 @@ def as_grown(real: Any) -> set[Any]:
     return lay_out(set(), tuple(iter(real)), set_layout(real))
 
 
-def layout_of(elements: Any) -> bytes | None:
+def layout_of(elements: Any, cls: type = set) -> bytes | None:
     """How a set of constants is laid out; None where one that takes them one after the other is laid out so, too."""
-    if type(elements) is not set or not all(map(is_literal, elements)):
+    exact = type(elements) is cls
+    if not exact or not all(map(is_literal, elements)):
         return None
     layout, anew = set_layout(elements), set(iter(elements))
     return None if set_layout(anew) == layout and [*anew] == [*elements] else layout

@@ -71,3 +71,23 @@ def test_copies_of_a_mappingproxy_are_of_the_class_that_it_shows(shown):
 
     for _ in range(2):
         assert repr(dynacomp.jit(f, backend="eager")(jnp.ones(2), shown)) == repr(f(jnp.ones(2), shown))
+
+
+OPERATIONS = {
+    "less": lambda s: s - {99, 8}, "more": lambda s: s | {26, 8}, "common": lambda s: s & {18, 10, 2, 8},
+    "either": lambda s: s ^ {10, 34}, "methods": lambda s: s.difference([8]).union([26]),
+    "copy": lambda s: frozenset(s)}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_frozensets_that_leave_show_their_elements_in_pythons_order(name):
+    """They were made anew of their elements, which collide: in another order then."""
+    def program(x, s):
+        return x * 2, OPERATIONS[name](s)
+
+    made = dynacomp.jit(program, backend="eager")
+    grown = set(range(40))
+    grown -= set(range(0, 40, 2)) | {1, 3}
+    for s in ({2, 10, 18}, {18, 2, 10}, grown, {2, 10, 18}, range(40)):
+        want, got = program(X, frozenset(s))[1], made(X, frozenset(s))[1]
+        assert type(got) is frozenset and list(got) == list(want)

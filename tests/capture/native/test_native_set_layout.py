@@ -2,11 +2,12 @@
 
 import gc
 import random
+import sys
 
 import pytest
 
 from dynacomp.capture import _native as native
-from dynacomp.capture._native import lay_out, set_layout
+from dynacomp.capture._native import frozen_as, lay_out, set_layout
 
 
 def copied(real):
@@ -81,3 +82,30 @@ def test_what_is_no_layout(layout):
         native.GuardProgram([("local", 0, 0), ("set_layout", 0, layout)])
     with pytest.raises(TypeError):
         set_layout([])
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_frozenset_of_a_layout_is_one_like_the_original(seed):
+    draw = random.Random(seed)
+    grown = set(draw.sample(range(300), draw.randrange(60)))
+    for k in draw.sample(sorted(grown), len(grown) // 2):
+        grown.discard(k)
+    real = frozenset(grown) - {draw.randrange(300)} | {draw.randrange(300), "a"}
+    made = frozen_as(tuple(real), set_layout(real))
+    assert type(made) is frozenset and made is not real and made == real and hash(made) == hash(real)
+    assert list(made) == list(real) and set_layout(made) == set_layout(real)
+    assert list(made | {7, 500}) == list(real | {7, 500}) and list(made - {1}) == list(real - {1})
+    gc.collect()
+    assert sorted(map(str, made)) == sorted(map(str, real))
+
+
+def test_a_frozenset_keeps_its_elements_and_lets_them_go():
+    elements = tuple(object() for _ in range(20))
+    before = [sys.getrefcount(x) for x in elements]
+    made = frozen_as(elements, set_layout(frozenset(elements)))
+    assert made == frozenset(elements)
+    del made
+    assert [sys.getrefcount(x) for x in elements] == before
+    with pytest.raises(TypeError):
+        frozen_as(list(elements), b"")
+    assert frozen_as((1, 2), b"") == {1, 2} and frozen_as((), b"") == frozenset()
