@@ -89,9 +89,10 @@ static PyObject *call_bound(CompiledFunction *self, const Call *call, CodeState 
     return answer.result;
 }
 
-static Py_ssize_t n_passed(const Passed *p)
+static bool is_woken(CodeState *state, PyObject *bound_self, const Passed *p)
 {
-    return PyVectorcall_NARGS(p->nargsf) + (p->kwnames ? PyTuple_GET_SIZE(p->kwnames) : 0);
+    Py_ssize_t n = PyVectorcall_NARGS(p->nargsf) + (p->kwnames ? PyTuple_GET_SIZE(p->kwnames) : 0);
+    return dc_is_woken(state, &bound_self, 1) || dc_is_woken(state, p->args, n);
 }
 
 static PyObject *call_captured(CompiledFunction *self, PyFunctionObject *func, PyObject *bound_self,
@@ -101,7 +102,7 @@ static PyObject *call_captured(CompiledFunction *self, PyFunctionObject *func, P
     if (state->flags & CODE_SKIP_RECURSIVE) {
         return call_plain(self, p);
     }
-    if (state->flags & CODE_SKIP || (state->rest && !dc_is_woken(state, p->args, n_passed(p)))) {
+    if (state->flags & CODE_SKIP || (state->rest && !is_woken(state, bound_self, p))) {
         state->rest -= state->rest > 0;
         return call_active(self, p, code);
     }

@@ -377,3 +377,19 @@ def test_arrays_that_are_never_computed_with_wake_nobody_for_long():
     for i in range(200):
         assert jitted(jnp.ones(2) if i % 2 else i) == i % 2
     assert dynacomp.stats()["frames_captured"] == 0 and dynacomp.stats()["frames_idle"] <= 8
+
+
+def test_an_array_that_comes_to_the_object_of_a_method_wakes_it():
+    class Scale:
+        def __init__(self, by):
+            self.by = by
+
+        def scaled(self, v):
+            return v * self.by
+
+    Scale.scaled, plain = compiled(Scale.scaled), Scale.scaled
+    for _ in range(40):
+        assert Scale(3).scaled(2) == 6
+    for _ in range(3):
+        np.testing.assert_array_equal(Scale(jnp.ones(2)).scaled(2), plain(Scale(jnp.ones(2)), 2))
+    assert dynacomp.stats()["frames_captured"] == 1
