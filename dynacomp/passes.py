@@ -18,6 +18,8 @@ raises, or does not, its change is left out and a notice says so; under `fullgra
     default, current            the list that dynacomp comes with, and the one in force
     set_passes, using           put another in force for the process: all functions are compiled anew
     rewriter, find, rewrite     patterns and replacements that are plain functions of arrays
+    rebuild                     a Graph with each call given to a rule: what a pass that is no pattern is made with
+    nodes_in, users_of          the Nodes within an argument; who reads each Node of a Graph
     lower, schedule             what a function of arrays becomes: its primitive Graph, and that Graph's kernels
     verify, interpret, diff, count   is it well formed; run it; what changed; flops and bytes (of unknown sizes, too)
 
@@ -33,16 +35,17 @@ from typing import Any
 
 from dynacomp import misses
 from dynacomp.capture.graph.avals import Aval
-from dynacomp.capture.graph.graph import Builder, Graph, Node
+from dynacomp.capture.graph.graph import Builder, Graph, Node, nodes_in
 from dynacomp.capture.graph.verifier import GraphError
 from dynacomp.driver.interpreted import interpreted
 from dynacomp.driver.pass_list import CAPTURED, DEFAULT, KERNELS, PRIMITIVE, Form, Pass, Passes, current, set_current
-from dynacomp.driver.verifying import is_primitive, verify
+from dynacomp.driver.verifying import check_inputs, is_primitive, verify
 from dynacomp.kernels.templates import TEMPLATES
 from dynacomp.lowering.fuse.fusion import schedule
 from dynacomp.lowering.fuse.schedule import Schedule
 from dynacomp.lowering.interpret.schedules import run as run_schedule
-from dynacomp.lowering.passes import cost
+from dynacomp.lowering.passes import core, cost
+from dynacomp.lowering.passes.core import users_of
 from dynacomp.lowering.passes.cost import Cost
 from dynacomp.lowering.passes.patterns import Match, PatternError, Where, find, rewrite
 from dynacomp.lowering.primitives import specialise
@@ -52,7 +55,7 @@ from dynacomp.lowering.primitives.translate import lower_function
 __all__ = [
     "CAPTURED", "KERNELS", "PRIMITIVE", "Aval", "Builder", "Cost", "Graph", "GraphError", "Match", "Node", "Pass",
     "Passes", "PatternError", "Schedule", "count", "current", "default", "diff", "find", "interpret", "lower",
-    "rewrite", "rewriter", "schedule", "set_passes", "using", "verify",
+    "nodes_in", "rebuild", "rewrite", "rewriter", "schedule", "set_passes", "users_of", "using", "verify",
 ]
 
 
@@ -93,6 +96,22 @@ def rewriter(pattern: Callable[..., Any], replacement: Callable[..., Any], *, wh
     return run
 
 
+def rebuild(graph: Graph, rule: Callable[[Node, Builder], Any]) -> Graph:
+    """`graph`, captured or primitive, with what `rule(node, builder)` answers in the place of each call: a Node
+    (of those that it appended to the builder, or an argument of the call), a NumPy scalar, or None to keep it.
+
+    The call that the rule is given has its arguments rewritten already. Primitives with effects are not offered.
+
+        def sine_of_cosine(node, builder):
+            if node.target is jnp.cos:
+                return builder.call(jnp.sin, node.args, {}, node.aval)
+
+        mine = passes.default().insert(lambda graph: passes.rebuild(graph, sine_of_cosine), name="swap",
+                                       level="captured")
+    """
+    return core.rebuild(graph, rule)
+
+
 def lower(fn: Callable[..., Any] | Graph, *args: Any) -> Graph:
     """The primitive Graph of a function of arrays at these arguments (arrays, ShapeDtypeStructs), or of a captured
     Graph, as it is before any pass."""
@@ -102,8 +121,9 @@ def lower(fn: Callable[..., Any] | Graph, *args: Any) -> Graph:
 
 
 def interpret(form: Form, *inputs: Any) -> tuple[Any, ...]:
-    """What a Graph or a Schedule computes, one operation at a time: JAX's own operations, or NumPy loops for
-    kernels. The oracle of every pass."""
+    """What a Graph or a Schedule computes of its inputs, in their order, one operation at a time: JAX's own
+    operations, or NumPy loops for kernels. The oracle of every pass. TypeError where the inputs are others."""
+    check_inputs(form, inputs)
     if isinstance(form, Schedule):
         return run_schedule(form, inputs, {name: row.reference for name, row in TEMPLATES.items()})
     return tuple(specialise.run(form, *inputs)) if is_primitive(form) else interpreted(form)(*inputs)

@@ -1,14 +1,17 @@
 """Is a form of a region well formed, and has a pass kept what it must keep?
 
-`verify` takes a captured Graph, a primitive one or a Schedule. `check_kept` holds a pass of the user's to the
-contract: the same inputs, and outputs of the same shapes and dtypes; what they compute is the pass's own affair.
+`verify` takes a captured Graph, a primitive one or a Schedule; `check_inputs` what one is to run on. `check_kept`
+holds a pass of the user's to the contract: the same inputs, and outputs of the same shapes and dtypes; what they
+compute is the pass's own affair.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
+import numpy as np
 
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph import interpreter
@@ -45,6 +48,20 @@ def verify(form: Form) -> None:
                 raise GraphError(f"graph {form.name!r}, %{node.name}: {fault}")
 
 
+def check_inputs(form: Form, given: Sequence[Any]) -> None:
+    """TypeError where a form is to run on arrays that are not as many, or of other shapes, than it was made for."""
+    names = form.inputs if isinstance(form, Schedule) else [n.name for n in form.placeholders]
+    if len(given) != len(names):
+        raise TypeError(f"graph {form.name!r} takes {len(names)} inputs ({', '.join(names)}), not {len(given)}")
+    sizes: dict[Any, int] = {}
+    for name, aval, value in zip(names, _inputs(form), given):
+        found = np.shape(value)
+        shape = getattr(aval, "shape", found)
+        sizes.update((d, n) for d, n in zip(shape, found) if d not in sizes and not isinstance(d, int))
+        if tuple(sizes.get(d, d) for d in shape) != found:
+            raise TypeError(f"input {name!r} of graph {form.name!r} is {aval}, not an array of shape {found}")
+
+
 def check_kept(before: Form, after: Form) -> None:
     """GraphError where `after` is not well formed, or takes or gives other arrays than `before`."""
     if type(after) is not type(before):
@@ -70,6 +87,8 @@ def _outputs(form: Form) -> list[Any]:
     if not is_primitive(form):
         return traced_outputs(form)
     claimed = form.nodes[-1].aval or [n.aval for n in form.output]
+    if len(claimed) != len(form.output):
+        raise GraphError(f"a pass has made {len(form.output)} outputs of {len(claimed)}")
     return [Aval(n.aval.shape, n.aval.dtype, a.weak_type) for n, a in zip(form.output, claimed, strict=True)]
 
 

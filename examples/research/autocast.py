@@ -8,18 +8,19 @@ import dynacomp
 from dynacomp import passes
 
 
+def low(node, builder):
+    """The operand of a product, in bf16."""
+    cast = passes.lower(lambda x: x.astype(jnp.bfloat16), jnp.zeros(1)).calls[0]
+    return builder.call(cast.target, (node,), cast.kwargs, replace(node.aval, dtype=jnp.dtype(jnp.bfloat16)))
+
+
+def product(node, builder):
+    if node.target.name == "dot_general" and node.aval.dtype == jnp.float32:
+        return builder.append(replace(node, name=builder.fresh("dot"), args=tuple(low(a, builder) for a in node.args)))
+
+
 def autocast(graph):
-    new, builder = {}, passes.Builder(graph.name)
-    low = passes.lower(lambda x: x.astype(jnp.bfloat16), jnp.zeros(1)).calls[0]
-    for node in graph.nodes[:-1]:
-        args = [new.get(a, a) if isinstance(a, passes.Node) else a for a in node.args]
-        if getattr(node.target, "name", "") == "dot_general" and node.aval.dtype == jnp.float32:
-            avals = [replace(a.aval, dtype=jnp.dtype(jnp.bfloat16)) for a in args]
-            args = [builder.call(low.target, (a,), low.kwargs, aval) for a, aval in zip(args, avals)]
-        new[node] = builder.append(replace(node, name=builder.fresh(node.name), args=tuple(args)))
-    builder.consts.update(graph.consts)
-    made = builder.finish(tuple(new[o] for o in graph.output))
-    return replace(made, nodes=(*made.nodes[:-1], replace(made.nodes[-1], aval=graph.nodes[-1].aval)))
+    return passes.rebuild(graph, product)
 
 
 if __name__ == "__main__":

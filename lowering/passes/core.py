@@ -1,8 +1,8 @@
 """What every Graph pass is made of, and the two simplest passes: dead code and common subexpressions.
 
-A pass is `Graph -> Graph`. `rebuild` walks a primitive Graph once, in order, gives each node (its
-arguments already rewritten) to a rule, and keeps what the rule answers: a Node or typed NumPy
-scalar to use instead, or None to keep the node as it is. Nodes with effects are never offered.
+A pass is `Graph -> Graph`. `rebuild` walks a Graph once, in order, gives each call (its arguments
+already rewritten) to a rule, and keeps what the rule answers: a Node or typed NumPy scalar to use
+instead, or None to keep the call as it is. Primitives with effects are never offered.
 
     >>> import numpy as np
     >>> from dynacomp.capture.graph.avals import Aval
@@ -36,7 +36,7 @@ from dynacomp.capture.graph.graph import (
     map_nodes,
     nodes_in,
 )
-from dynacomp.lowering.primitives.ops import has_effects
+from dynacomp.lowering.primitives.ops import has_effects, op_kind
 
 Rule = Callable[[Node, Builder], Any]
 
@@ -50,7 +50,8 @@ def rebuild(graph: Graph, rule: Rule) -> Graph:
     new: dict[Node, Any] = {}
     for node in graph.nodes[:-1]:
         new[node] = _carry(graph, node, new, rule, builder)
-    return finish(builder, tuple(map(new.__getitem__, graph.output)), graph.nodes[-1].aval)
+    made = builder.finish(map_nodes(graph.output, lambda node: as_node(builder, new[node])))
+    return replace(made, nodes=(*made.nodes[:-1], replace(made.nodes[-1], aval=graph.nodes[-1].aval)))
 
 
 def _carry(graph: Graph, node: Node, new: Mapping[Node, Any], rule: Rule, builder: Builder) -> Any:
@@ -59,6 +60,8 @@ def _carry(graph: Graph, node: Node, new: Mapping[Node, Any], rule: Rule, builde
     if node.op == GET_ATTR:
         return builder.const(graph.consts[node.target], node.aval, node.name)
     moved = replace(node, args=map_nodes(node.args, new.__getitem__))
+    if not op_kind(node):  # a function that the program called: its keywords may be computed, too
+        moved = replace(moved, kwargs=map_nodes(dict(node.kwargs), new.__getitem__))
     found = None if has_effects(node) else rule(moved, builder)
     return append(builder, moved) if found is None else found
 

@@ -145,6 +145,50 @@ def test_a_captured_pass_swaps_what_the_program_called():
             np.testing.assert_allclose(compiled(X), X * jnp.tanh(X) + 1, rtol=1e-6)
 
 
+def test_a_rule_is_given_each_call_with_its_keywords():
+    """`rebuild` at the captured level: a computed keyword is the rewritten one, and the output may be any pytree."""
+    def doubled(node, builder):
+        if node.target is jnp.tanh:
+            again = builder.append(replace(node, name=builder.fresh("once")))
+            return builder.call(jnp.add, (again, again), {}, node.aval)
+
+    def clipped(x):
+        return {"low": jnp.clip(x, min=jnp.tanh(x.min())), "const": (3, None), "high": jnp.tanh(x)}
+
+    listed = passes.default().insert(lambda graph: passes.rebuild(graph, doubled), name="twice", level="captured")
+    compiled = dynacomp.jit(clipped, options={"passes": listed})
+    for n in (4, 5, 6, 4):
+        x = jnp.linspace(-2, 2, n)
+        got = compiled(x)
+        assert got["const"] == (3, None)
+        np.testing.assert_allclose(got["low"], jnp.clip(x, min=2 * jnp.tanh(x.min())), rtol=1e-6)
+        np.testing.assert_allclose(got["high"], 2 * jnp.tanh(x), rtol=1e-6)
+    assert dynacomp.stats()["graphs"] == 2 and not dynacomp.stats()["breaks"]
+
+
+def test_a_rule_over_primitives_sees_what_a_gradient_computes():
+    def exact(node, builder):
+        seen.append(node.target.name)
+        if node.target.name == "tanh":
+            (argument,) = node.args
+            return builder.append(replace(node, name=builder.fresh("tanh"), args=(argument,)))
+
+    seen, graph = [], passes.lower(jax.grad(lambda x: jnp.tanh(x).sum()), X)
+    made = passes.rebuild(graph, exact)
+    assert seen == [n.target.name for n in graph.calls] and passes.diff(graph, made) == ""
+    (tanh,) = [n for n in made.calls if n.target.name == "tanh"]
+    assert all(tanh in passes.nodes_in(u.args) for u in passes.users_of(made)[tanh])
+
+
+def test_what_does_not_fit_is_not_interpreted():
+    found = region(lambda x, w: x @ w, X, X.T)
+    for form in (found.graph, found.lowered, found.schedule):
+        with pytest.raises(TypeError, match="takes 2 inputs .*, not 1"):
+            passes.interpret(form, X)
+        with pytest.raises(TypeError, match="input 'w' of graph .* not an array of shape"):
+            passes.interpret(form, X, X.T[1:])
+
+
 # --- a pass that does wrong
 
 
@@ -157,6 +201,10 @@ def drops_output(graph):
     return replace(graph, nodes=(*graph.nodes[:-1], replace(last, args=((),), aval=())))
 
 
+def drops_output_but_not_its_aval(graph):
+    return replace(graph, nodes=(*graph.nodes[:-1], replace(graph.nodes[-1], args=((),))))
+
+
 def returns_nothing(graph):
     return None
 
@@ -167,6 +215,7 @@ def changes_dtype(graph):
 
 
 @pytest.mark.parametrize("bad, text", [(raises, "KeyError"), (drops_output, "0 outputs of 1"),
+                                       (drops_output_but_not_its_aval, "0 outputs of 1"),
                                        (returns_nothing, "returned None"), (changes_dtype, "output 0 was")])
 def test_its_change_is_left_out_and_told(bad, text, caplog):
     listed = passes.default().insert(bad)
