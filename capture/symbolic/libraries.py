@@ -46,6 +46,7 @@ JAX = Library(
     name="jax", pure=True, enter=("jax._src.test_warning_util",),  # contexts that change the filters of warnings
     asks=frozenset({("jax._src.core", "is_concrete"), ("jax._src.core", "to_concrete_value")}),
     effects={
+        "jax._src.ad_checkpoint": ("print_saved_residuals",),
         "jax._src.config": ("update", "parse_flags_with_absl", "config_with_absl"),
         "jax._src.api": ("clear_backends", "clear_caches", "effects_barrier", "live_arrays"),
         "jax._src.debugging": ("visualize_array_sharding", "visualize_sharding"),

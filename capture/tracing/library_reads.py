@@ -460,7 +460,7 @@ class Whole(Reads):
         if known is not None:
             if known[0] != source:
                 self.cap.guards.add("same", known[0], source)
-        elif _is_made_of_parts(obj) and not is_modules_own(obj):
+        elif _is_made_of_parts(obj) and (not is_modules_own(obj) or is_made_anew(self.cap, obj, source)):
             if id(obj) in self.changed:
                 raise _stale(f"an object of {type(obj).__qualname__}")
             self._note(obj, source)

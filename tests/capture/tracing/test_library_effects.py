@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import api_util
+from jax import ad_checkpoint, api_util
 from jax._src import linear_util
 from jax._src.core import call_p
 from jax.extend.core import Primitive
@@ -295,6 +295,22 @@ def test_what_prints_before_a_break_prints(after, capfd):
         jax.effects_barrier()
         assert sorted(capfd.readouterr().out.split("\n")[:-1]) == [f"at {i}" for i in range(n)]
     assert dynacomp.stats()["graphs"] and dynacomp.stats()["breaks"]
+
+
+def residuals(w, x):
+    ad_checkpoint.print_saved_residuals(lambda w, x: jnp.sin(w @ jnp.sin(x)), w, x)
+    return w @ x
+
+
+def test_residuals_are_printed_at_each_call(capsys):
+    dynacomp.reset()
+    compiled = dynacomp.jit(residuals)
+    for n in range(3):
+        args = jnp.ones((n + 2, n + 2)), jnp.ones(n + 2)
+        want, out = residuals(*args), capsys.readouterr().out
+        np.testing.assert_allclose(compiled(*args), want)
+        assert capsys.readouterr().out == out and "sin" in out
+    assert dynacomp.stats()["graphs"] and set(dynacomp.stats()["breaks"]) == {"effect"}
 
 
 def test_what_was_noted_is_put_back_with_the_rest():

@@ -1,6 +1,8 @@
 """Code that a library runs: what it reads from globals, closures and objects counts at each call, as in eager JAX."""
 
 import gc
+import sys
+import types
 from types import SimpleNamespace
 
 import jax
@@ -311,6 +313,26 @@ def test_transformed_functions_made_anew_are_known_by_what_they_hold():
     assert not {"limit", "host", "churn"} & set(dynacomp.stats()["frames_eager"])
     TABLE[0] += 1
     captures_of(compiled, 4, {}, X)
+
+
+def forward(x):
+    return hk.Linear(3, w_init=jnp.ones)(x) * 2
+
+
+def applied(net, x):
+    return net.apply(net.init(jax.random.key(0), x), None, x)
+
+
+def test_functions_that_their_module_has_under_their_name_may_be_made_anew(monkeypatch):
+    """As where the cell of a notebook that defines one runs again: it was followed for ever, and all ran in Python."""
+    dynacomp.reset()
+    compiled, code, made = dynacomp.jit(applied), forward.__code__, []
+    for n in range(6):
+        monkeypatch.setattr(sys.modules[__name__], "forward", types.FunctionType(code, globals(), "forward"))
+        made.append(dynacomp.stats()["frames_captured"])
+        x = jnp.ones((2, n + 2))
+        np.testing.assert_allclose(compiled(hk.transform(forward), x), applied(hk.transform(forward), x), rtol=1e-6)
+    assert made[3:] == [3] * 3 and not dynacomp.stats()["frames_eager"] and not dynacomp.stats()["breaks"]
 
 
 def gained(make, x):
