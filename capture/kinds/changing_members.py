@@ -23,7 +23,7 @@ from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import mutating, removing
 from dynacomp.capture.values.computed import ScalarV
 from dynacomp.capture.values.constant import Const
-from dynacomp.capture.values.containers import SetV
+from dynacomp.capture.values.containers import SetV, laid_out, layout_of
 from dynacomp.capture.values.questions import is_dict, is_set, is_value
 from dynacomp.capture.values.standing import IdV
 from dynacomp.capture.values.value import Value, existing
@@ -173,12 +173,12 @@ def _at_once(other: Value) -> bool:
 def change(cap: Capture, v: SetV, name: str, *others: Value) -> None:
     """A method of sets that changes one by all of `others`; the log has the keys of each, and what they are in."""
     log = v.log if v.members is not None else None
-    operands = [members_of(cap, other) if _at_once(other) else tuple(members_of(cap, other)) for other in others]
+    operands = [_operand(cap, other) for other in others]
     keys = tuple(map(tuple, operands))
     mutating(cap, v)
     getattr(v.members, name)(*operands)
     plain = not any(other is v for other in others) and not any(map(_is_symbolic, chain(*keys)))
-    how = (name, *map(_made_as, others))
+    how = (name, *map(_made_as, others, operands))
     v.log = (*log, (keys, how)) if log is not None and plain else None
 
 
@@ -186,7 +186,17 @@ def _is_symbolic(key: Any) -> bool:
     return is_value(key) or type(key) is ChangingKey
 
 
-def _made_as(other: Value) -> str:
+def _operand(cap: Capture, other: Value) -> Any:
+    """What a set is changed by at once. It walks another set through its places: where those are is guarded."""
+    if is_set(other):
+        return laid_out(other)
+    return members_of(cap, other) if _at_once(other) else tuple(members_of(cap, other))
+
+
+def _made_as(other: Value, operand: Any) -> str | bytes:
+    """How `runtime.change_set` makes it anew: of a set that has other places than one made of its elements, those."""
+    if is_set(other):
+        return layout_of(operand, type(operand)) or "set"
     return ("dict" if is_dict(other) else "set") if _at_once(other) else "tuple"
 
 

@@ -429,14 +429,18 @@ OPERANDS: dict[str, Callable[[Any], Any]] = {"tuple": tuple, "set": set, "dict":
 
 def change_set(obj: Any, change: tuple[tuple, tuple[Any, ...]], emptied: bool = False) -> None:
     """Adds keys to a set or takes them out, one by one: keys, whether each is added; or the keys of all operands of a
-    method, its name and what each is. `emptied`: all go first."""
+    method, its name and what each is, of a set perhaps how it is laid out. `emptied`: all go first."""
     if emptied:
         set.clear(obj)
     for key, how in zip(*change):
         if type(how) is bool:
             (set.add if how else set.discard)(obj, key)
         else:
-            getattr(set, how[0])(obj, *(OPERANDS[made](keys) for made, keys in zip(how[1:], key)))
+            getattr(set, how[0])(obj, *map(_operand, how[1:], key))
+
+
+def _operand(made: str | bytes, keys: tuple[Any, ...]) -> Any:
+    return lay_out(set(), keys, made) if isinstance(made, bytes) else OPERANDS[made](keys)
 
 
 def replace_set(obj: Any, items: Any, layout: bytes | None = None) -> None:

@@ -12,6 +12,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+from dynacomp.capture._native import set_layout
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.reconstruct import counted_numbers
@@ -50,9 +51,15 @@ def _object(cap: Capture, v: ObjectV) -> bool:
 
 
 def _set(cap: Capture, v: SetV) -> bool:
+    """An element that came and went leaves its place taken, and what takes many at once may move all to other places:
+    the order of what comes later is another one."""
     if v.parts is not None:
         return not v.parts.log and not v.parts.emptied
-    return set(map(_told_apart, v.members)) == set(map(_told_apart, v.real))
+    if set(map(_told_apart, v.members)) != set(map(_told_apart, v.real)):
+        return False
+    if v.log is None:
+        return [*map(id, v.items)] == [*map(id, v.real)] and set_layout(v.items) == set_layout(v.real)
+    return {type(added) for _, added in v.log} <= {bool} and len({added for _, added in v.log}) < 2
 
 
 def _list(cap: Capture, v: ListV) -> bool:

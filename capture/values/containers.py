@@ -152,10 +152,17 @@ def layout_of(elements: Any, cls: type = set) -> bytes | None:
     return None if set_layout(anew) == layout and [*anew] == [*elements] else layout
 
 
+def laid_out(v: SetV) -> Any:
+    """The elements, guarded with where each stands."""
+    unlaid, v.unlaid = v.unlaid, None
+    if unlaid is not None:
+        unlaid()
+    return v.items
+
+
 def _in_order(self: Any) -> Any:
     if self.dirty and self.unlaid is not None:
-        self.unlaid, unlaid = None, self.unlaid
-        unlaid()
+        return laid_out(self)
     if self.is_own is None or not self.is_own():
         note_order(self.members)
     return self.members

@@ -3,6 +3,7 @@ elements in Python's own order."""
 
 import functools
 import operator
+import random
 
 import jax
 import jax.numpy as jnp
@@ -290,3 +291,67 @@ def test_a_set_that_grew_is_seen_in_its_order():
         ours, plain = set(iter(elements)), set(iter(elements))  # with the room of one that grew
         assert not unlike(outcome(program, (array(2), plain)), outcome(compiled, (array(2), ours)))
     assert not dynacomp.stats()["breaks"]
+
+
+def came_and_went(s, t, k):
+    s.add(k)
+    s.discard(k)
+
+
+def added_again(s, t, k):
+    s -= t
+    s |= t
+
+
+def twice(s, t, k):
+    s ^= t
+    s ^= t
+
+
+def met(s, t, k):
+    s &= s | t
+
+
+def filled_again(s, t, k):
+    elements = set(s)
+    s.clear()
+    s.update(elements)
+
+
+@pytest.mark.parametrize("change", [came_and_went, added_again, twice, met, filled_again])
+def test_a_set_is_laid_out_as_python_has_it_also_where_its_elements_are_what_they_were(change):
+    def program(x, s, t, k):
+        change(s, t, k)
+        return x * 2
+
+    def given(n):
+        rng = random.Random(n)
+        elements = {rng.randrange(64) for _ in range(rng.choice([2, 4, 5, 9]))}
+        for _ in range(rng.randrange(6)):
+            elements.discard(rng.randrange(64))
+        return (elements if n % 10 else set()), {35, 59, 62} if n % 3 else {rng.randrange(64), 8}, rng.randrange(64)
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for n in [n // 2 for n in range(60)]:
+        ours, plain = given(n), given(n)
+        compiled(array(2), *ours)
+        program(array(2), *plain)
+        assert [*ours[0]] == [*plain[0]]
+        for k in (33, 65, 17, 5, 8, 16, 24):
+            ours[0].add(k)
+            plain[0].add(k)
+        assert [*ours[0]] == [*plain[0]]
+        if n % 4 == 3:
+            dynacomp.reset()
+
+
+def test_what_a_set_is_changed_by_is_walked_in_its_places():
+    def program(x, s, t):
+        s |= t
+        return x * 2, list(s)
+
+    compiled = dynacomp.jit(program, backend="eager")
+    for elements in ((17, 9, 1), (1, 9, 17), (17, 1, 9)) * 2:
+        mine, others = [(set(), set(iter(elements))) for _ in range(2)]
+        assert program(array(2), *mine)[1] == compiled(array(2), *others)[1]
