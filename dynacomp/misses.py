@@ -200,16 +200,19 @@ def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], his
         if not _native.entries(code):
             _native.rest(code, RESTLESS)
         return eager(rounds.compiled_above(code), held_back, "")
-    entry = None if history.captures else entry_to_the_end(code, fn, args, options, history.traced)
-    if entry is not None:
-        history.restless.add(LOOPS)
-        _native.add_entry(code, entry)
-        return entry
     seen = history.seen_by(fn, args)
     argument, container, said = failed_part(fn, code, args, had_lengths(seen, code, args))
     history.missed.update(filter(None, [argument]))
     note_content(history, container, said)
     note_lengths(history, seen, code, args, argument)
+    changed = None if _native.hits(code) else history.changed()
+    entry = None if history.captures and changed is None else entry_to_the_end(
+        code, fn, args, options, history.traced, changed)
+    if entry is not None:
+        history.restless.add(LOOPS)
+        _native.clear(code)
+        _native.add_entry(code, entry)
+        return entry
     history.split |= split_by_condition(fn, code, args)
     history.data |= bool(container) or isinstance(argument, Local) and type(args[argument.index]) in (str, bytes)
     notices.log("recompiles", lambda: recompile_text(fn, code, args))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from dynacomp.capture.base.errors import GiveUp
 from dynacomp.capture.bytecode.code import VERSION, Decoded, Instruction
-from dynacomp.capture.bytecode.resume import HANDLED, NULL, VALUE, late_cells
+from dynacomp.capture.bytecode.resume import HANDLED, NULL, VALUE, Layout, late_cells
 
 SUSPENDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
@@ -103,13 +103,13 @@ STOPITERATION_ERROR, ASYNC_GEN_WRAP = 3, 4
 # --- the flow
 
 
-def states(decoded: Decoded) -> dict[int, State]:
-    """How the frame is before each instruction that is ever reached."""
+def states(decoded: Decoded, begun: Layout | None = None) -> dict[int, State]:
+    """How the frame is before each instruction that is ever reached, of one that goes on with `begun` from there on."""
     code = decoded.code
     arguments = frozenset(code.co_varnames[:code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4)
-                                           + bool(code.co_flags & 8)])
+                                           + bool(code.co_flags & 8)] if begun is None else begun.locals)
     found: dict[int, State] = {}
-    todo = [(0, State((), arguments, arguments))]
+    todo = [(begun.target, State(begun.stack, arguments, arguments)) if begun else (0, State((), arguments, arguments))]
     while todo:
         at, state = todo.pop()
         merged = _join(found[at], state) if at in found else state

@@ -200,6 +200,13 @@ class History:
             history = history.outer
         return found
 
+    def changed(self) -> set[str] | None:
+        """The arguments by whose content calls have missed entries, where that was often: here or, of what goes on with
+        a frame for the first time, in it; else None."""
+        around = self.outer.missed.total() if self.resumed and self.outer is not None and not self.captures else 0
+        often = max(self.missed.total(), self.contents.total(), around) >= MAX_FRESH
+        return {place.name for place in self.missed if isinstance(place, Local)} if often else None
+
     def sizes_of(self, name: str) -> set[int]:
         """The sizes that a place had in calls of all kinds, by its name: `L['x'].shape[0]`."""
         return {n for seen in self.kinds.values() for (source, axis), found in seen.sizes.items()

@@ -10,6 +10,9 @@ each call. Each piece of its body would be captured for nothing. With no JAX in 
         order.append(node)
         queue.extend(n for n in edges[node] if n not in seen)
     return x[jnp.asarray(order)]        # compiled code goes on here
+
+So is what a frame does before anything of JAX comes, where calls have brought other data once and again and no entry
+has served any of them: two entries are made at most before Python runs this search for all.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from typing import Any
 
 from dynacomp import callers, counters, notices
 from dynacomp.capture._native import Entry
-from dynacomp.capture.bytecode.loop_exits import exits
+from dynacomp.capture.bytecode.loop_exits import ends, exits
 from dynacomp.capture.entries import Info
 from dynacomp.capture.stretched import stretched, without_arrays
 from dynacomp.capture.symbolic.lessons import Lesson
@@ -27,12 +30,14 @@ from dynacomp.options import Options
 from dynacomp.sight import leads_to_jax
 
 
-def entry_to_the_end(code: CodeType, fn: Any, args: tuple[Any, ...], options: Options, traced: bool) -> Entry | None:
+def entry_to_the_end(code: CodeType, fn: Any, args: tuple[Any, ...], options: Options, traced: bool,
+                     changed: set[str] | None) -> Entry | None:
     """What runs the rest of the loop in Python that the resume function `fn` goes on in: of the loops around it the
-    outermost that computes nothing. None where there is none."""
+    outermost that computes nothing. changed: arguments of which calls have had other contents often; the frame may then
+    go on as far as nothing of JAX is in sight. None where it cannot be left so."""
     if options.capture_idle or options.fullgraph:
         return None
-    for behind in exits(code):
+    for behind in (*(() if changed is None else ends(code, changed)), *exits(code)):
         if not leads_to_jax(code, fn, args, behind):
             known = Info(None, "", (), _told(code), {}, 0, {}, traced)
             found = stretched(code, known, behind, options, without_arrays(code, fn, args, behind))

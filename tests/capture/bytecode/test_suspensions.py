@@ -3,7 +3,8 @@
 import pytest
 
 from dynacomp.capture.bytecode.code import decode
-from dynacomp.capture.bytecode.suspensions import DRIVE, HANDLING, WAIT, YIELD, suspensions
+from dynacomp.capture.bytecode.resume import Layout
+from dynacomp.capture.bytecode.suspensions import DRIVE, HANDLING, WAIT, YIELD, states, suspensions
 
 
 def points(fn):
@@ -127,3 +128,17 @@ def test_code_that_is_never_reached_has_no_points():
         yield -x
 
     assert len(points(never)) == 1
+
+
+def test_states_of_a_frame_that_goes_on_know_just_what_it_was_given():
+    def fn(a, b):
+        c = a + 1
+        d = c + b
+        return d
+
+    decoded = decode(fn.__code__)
+    at = next(i.index for i in decoded.instrs if i.line == fn.__code__.co_firstlineno + 2)
+    last = max(i.index for i in decoded.instrs)
+    known = states(decoded, Layout(at, (), None, ("b", "c")))
+    assert min(known) == at and known[last].bound == known[last].maybe == {"b", "c", "d"}
+    assert states(decoded)[last].bound == {"a", "b", "c", "d"}
