@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from dynacomp.capture._native import set_attribute
+from dynacomp.capture._native import arrange, set_attribute
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.reconstruct.emit import Emitter, load_elements, load_table
 from dynacomp.capture.values.constant import Const
@@ -17,7 +17,7 @@ from dynacomp.capture.values.containers import DictV, ListV, SetV, layout_of
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import DELETED, ObjectV
 from dynacomp.capture.wrapping.builtin_subclasses import IMMUTABLE, built_in_base, payload_base
-from dynacomp.capture.wrapping.class_attrs import hides_entry
+from dynacomp.capture.wrapping.class_attrs import hides_entry, lookup
 
 
 def emit_object(e: Emitter, v: ObjectV) -> None:
@@ -33,11 +33,27 @@ def emit_object(e: Emitter, v: ObjectV) -> None:
     if base is not None and base not in IMMUTABLE:
         fill: Any = kind(v.payload).fill
         e.later(partial(fill, e, v.payload))
+    there: list[str] = []
     for name, attr in v.attrs.items():
         if attr is not DELETED:
-            put = runtime.write_entry if hides_entry(v.cls, name) else set_attribute
-            e.later(partial(e.call, put, partial(e.load, v), partial(e.const, name),
-                            partial(e.load, attr)))
+            e.later(partial(_put, e, v, name, attr, there))
+
+
+def _put(e: Emitter, v: ObjectV, name: str, attr: Any, there: list[str]) -> None:
+    """Sets an attribute, behind those that are `there`. What it holds may have needed whole objects, for whose sake
+    the later ones are there before it: the last to come puts all of them into their order."""
+    put = runtime.write_entry if hides_entry(v.cls, name) else set_attribute
+    e.call(put, partial(e.load, v), partial(e.const, name), partial(e.load, attr))
+    there.append(name)
+    wanted = [n for n, value in v.attrs.items() if value is not DELETED]
+    if len(there) == len(wanted) and there != wanted:
+        e.op("POP_TOP")
+        e.call(arrange, partial(e.load, v), partial(e.const, tuple(n for n in wanted if _is_entry(v.cls, n))))
+
+
+def _is_entry(cls: type, name: str) -> bool:
+    """Whether an attribute stands in the dict of the instances, not in a place that a descriptor knows."""
+    return hides_entry(cls, name) or not hasattr(type(lookup(cls, name)[1]), "__set__")
 
 
 # The items of a new object of a built-in class's subclass: the payload is loaded as the object that holds it.

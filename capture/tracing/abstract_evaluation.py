@@ -56,6 +56,7 @@ from dynacomp.capture.tracing.library_reads import asks_for_types
 from dynacomp.capture.tracing.lowered_args import (
     called_by,
     fails_now,
+    given_sizes,
     leaf_nodes,
     library_args,
     lowered_sizes,
@@ -132,7 +133,7 @@ def evaluated(cap: Capture, fn: Any, lowered: Any, since: int) -> tuple[Outcome,
 
 def evaluated_anew(cap: Capture, fn: Any, lowered: Any, since: int) -> tuple[Outcome, Any]:
     """The same of a call like which there was none. Of symbolic sizes JAX takes some as they are, some (indices) as
-    arrays; where it takes neither, they are constants."""
+    arrays; where it takes neither, they are constants: those that it is given first, shapes seldom are to blame."""
     decided = len(cap.sizes.scope.relations)
     try:
         outcome = abstract(cap, fn, lowered[0], lowered[1], since)
@@ -177,7 +178,7 @@ def evaluated_anew(cap: Capture, fn: Any, lowered: Any, since: int) -> tuple[Out
     if is_defect(error):
         raise error
     enter_next(cap, fn, list(parts(lowered)))
-    size_values.freeze(cap, blamed, f"{label(fn)}: {error}".partition("\n")[0])
+    size_values.freeze(cap, given_sizes(lowered) or blamed, f"{label(fn)}: {error}".partition("\n")[0])
     raise Restart()
 
 

@@ -347,11 +347,15 @@ define(SliceV, Kind(argument=lambda cap, v: slice(*(lower_arg(cap, p) for p in (
 # --- symbolic sizes among the arguments
 
 
+def given_sizes(lowered: Any) -> list[Size]:
+    """The Sizes that a call is given, also in the cells of functions, as numbers."""
+    return [*of_class(Size, map(canonical, of_class(Size, parts(lowered))))]
+
+
 def lowered_sizes(lowered: Any) -> list[Size]:
     """The Sizes that a call depends on: those that it is given, and those of its arrays."""
-    given = [*of_class(Size, parts(lowered))]
-    found = map(canonical, (*given, *sizes_in(*(n.aval for n in leaf_nodes(lowered)))))
-    return [*of_class(Size, found)]
+    arrays = map(canonical, sizes_in(*(n.aval for n in leaf_nodes(lowered))))
+    return [*given_sizes(lowered), *of_class(Size, arrays)]
 
 
 def has_sizes(lowered: Any) -> bool:

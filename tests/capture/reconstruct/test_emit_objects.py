@@ -2,8 +2,11 @@
 
 import collections
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 
+import dynacomp
 from tests.capture.program_kit import check_one_graph
 
 
@@ -59,3 +62,26 @@ def test_new_objects_are_made_again():
     x = jnp.arange(3.0)
     check_one_graph(of_built_in_classes, (x,), (-x,))
     check_one_graph(of_attributes, (x,), (-x,))
+
+
+class Trainer:
+    """What it holds is made by a library, of whole objects: those that come later are put in before it."""
+
+    __slots__ = ("rate", "__dict__")
+
+    def __init__(self, x, rate):
+        self.step = x.sum()
+        self.update = jax.vmap(jax.tree_util.Partial(jnp.multiply, x[0]))
+        self.rate = rate
+        self.state = [x * rate]
+        self.kind = "sgd"
+
+
+def test_attributes_stand_in_the_order_in_which_they_were_set():
+    dynacomp.reset()
+    compiled = dynacomp.jit(lambda x, rate: Trainer(x, rate))
+    for n in range(3):
+        made, x = compiled(jnp.ones(3), 2.0 + n), jnp.arange(3.0)
+        assert [*vars(made)] == [*vars(Trainer(x, 2.0))] and made.rate == 2.0 + n
+        np.testing.assert_allclose(made.update(x), x)
+    assert dynacomp.stats()["frames_captured"] == 2 and not dynacomp.stats()["breaks"]

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.example_libraries import stax
 from jax.experimental import checkify
 from jax.extend.core import jaxpr_as_fun
 
@@ -212,3 +213,24 @@ def test_arrays_that_a_function_closes_over_are_constants_of_its_jaxpr():
         for n in range(2, 4):
             for got, want in zip(compiled(jnp.arange(float(n))), fn(jnp.arange(float(n)) * 2.0)):
                 assert jnp.array_equal(got, want)
+
+
+def dense(gain):
+    return (lambda key, shape: (shape, jnp.eye(2) / 2)), lambda w, x, **_: jnp.sin(x @ w * gain)
+
+
+class Net:
+    def __init__(self, count, gain):
+        init, self.apply = stax.serial(*[dense(gain) for _ in range(count)])
+        self.params = init(jax.random.key(0), (-1, 2))[1]
+
+
+def test_a_number_that_a_library_needs_is_a_constant_and_sizes_stay_symbols():
+    """stax multiplies a tuple by how many layers there are: the shapes of all arrays were to blame, too."""
+    dynacomp.reset()
+    compiled = dynacomp.jit(lambda net, x: net.apply(net.params, x).sum())
+    for rows, count in (4, 2), (8, 2), (12, 3), (13, 3), (14, 2), (15, 4):
+        net, x = Net(count, 1.0 + rows), jnp.ones((rows, 2))
+        np.testing.assert_allclose(compiled(net, x), net.apply(net.params, x).sum(), rtol=1e-5)
+    assert not dynacomp.stats()["breaks"] and not dynacomp.stats()["frames_eager"]
+    assert dynacomp.stats()["frames_captured"] <= 5
