@@ -28,14 +28,15 @@ class Break(Exception):
 class Raised(Exception):
     """The captured program raised; `value` is the Value of the exception object. `fresh`: no frame
     has seen it yet, so that it still gets its context (False for one that is raised again). `traced`:
-    the frame at hand is in its traceback already."""
+    the frame at hand is in its traceback already. `chained`: a real exception of a library's, which keeps what it was
+    raised from, and while handling."""
 
-    def __init__(self, value: Any, fresh: bool = True, traced: bool = False) -> None:
+    def __init__(self, value: Any, fresh: bool = True, traced: bool = False, chained: bool = False) -> None:
         error = vars(value).get("value")
         if isinstance(error, Break) or had_no_room(error):  # C code has called what refuses: not the program's
             raise error
         super().__init__(value)
-        self.value, self.fresh, self.traced = value, fresh, traced
+        self.value, self.fresh, self.traced, self.chained = value, fresh, traced, chained
 
 
 def had_no_room(error: Any) -> bool:

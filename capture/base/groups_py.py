@@ -95,7 +95,6 @@ def subset(group: Any, errors: list) -> Any:
     made.__traceback__ = group.__traceback__
     made.__context__ = group.__context__
     made.__cause__ = group.__cause__
-    made.__suppress_context__ = group.__suppress_context__
     if hasattr(group, "__notes__"):
         made.__notes__ = list(group.__notes__)
     return made

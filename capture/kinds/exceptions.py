@@ -148,6 +148,8 @@ def handled(cap: Capture, frame: Frame | None) -> Value | None:
 
 def caught(cap: Capture, frame: Frame, instr: Instruction, raised: Raised) -> Value:
     """The exception that arrived in `frame` at `instr`; where it was raised, it gets its context."""
+    if raised.chained and holds(raised.value, BaseException):
+        raised.value, raised.fresh = _of_library(cap, raised.value.value, handled(cap, frame)), False
     value = raised.value = as_exception(cap, raised.value)
     if is_exception(value):
         if raised.traced:
@@ -158,6 +160,25 @@ def caught(cap: Capture, frame: Frame, instr: Instruction, raised: Raised) -> Va
             _set_context(cap, value, handled(cap, frame))
     raised.fresh = raised.traced = False
     return value
+
+
+def _of_library(cap: Capture, error: BaseException, outside: Value | None) -> Value:
+    """What a library's call has raised, with all that it was raised from, and while handling, of which the first was
+    raised while the program handled `outside`."""
+    if id(error) in cap.known.objects:
+        return cap.known.objects[id(error)]
+    made = as_exception(cap, Const(error))
+    if not is_exception(made):
+        return made
+    for link in CHAIN:
+        inner = getattr(error, link)
+        if inner is not None:
+            _write(cap, made, link, _of_library(cap, inner, outside))
+    if error.__suppress_context__:
+        _write(cap, made, "__suppress_context__", Const(True))
+    if error.__context__ is None:
+        _set_context(cap, made, outside)
+    return made
 
 
 def _write(cap: Capture, value: ObjectV, name: str, new: Value) -> None:

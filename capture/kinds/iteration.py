@@ -218,8 +218,8 @@ def _before(cap: Capture, it: CountIterV, current: Value, stop: Value, step: Val
         more = size_values.compare(cap, operator.gt if step.value > 0 else operator.lt, left, Const(0))
         return more.value  # type: ignore[union-attr]
     stop, step, current = (size_values.known(cap, v) for v in (stop, step, current))
-    if is_graph_number(current):
-        raise Break("branch", "the end of a range whose place only the arrays tell")
+    if any(map(is_graph_number, (current, stop, step))):
+        raise Break("branch", "the end of a range that only the arrays tell")
     assert is_const(current) and is_const(stop) and is_const(step)
     return current.value < stop.value if step.value > 0 else current.value > stop.value
 

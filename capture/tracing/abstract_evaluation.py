@@ -162,7 +162,7 @@ def evaluated_anew(cap: Capture, fn: Any, lowered: Any, since: int) -> tuple[Out
     if concrete and not may_be_asked(lowered):
         raise needs_values(cap, fn, error)
     if not blamed:
-        raise Raised(Const(program_error(cap, fn, lowered, error))) from None
+        raise Raised(Const(program_error(cap, fn, lowered, error)), chained=True) from None
     numbers = sizes_as_numbers(lowered)
     try:
         return abstract(cap, fn, numbers[0], numbers[1], since), numbers

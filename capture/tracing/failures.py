@@ -16,6 +16,7 @@ too, the sizes are constants.
 
 from __future__ import annotations
 
+import sys
 import traceback
 import types
 from collections.abc import Callable, Sequence
@@ -93,14 +94,26 @@ def saw_values(error: BaseException | None) -> bool:
 
 
 def eager_error(call: Callable[..., Any], avals: list[Aval], error: BaseException) -> BaseException | None:
-    """The exception of `call` on arrays such as `avals`; None where zeros do not make it fail, or fail in another
-    way: what looks at the content of arrays cannot be traced, and may find zeros wanting."""
+    """The exception of `call` on arrays such as `avals`, chained to its own alone; None where zeros do not make it
+    fail, or fail in another way: what looks at the content of arrays cannot be traced, and may find zeros wanting."""
+    outside = sys.exception()
     try:
         call(*map(zeros, avals))
     except ours(Exception) as eager:
+        _unchain(eager, outside)
         if type(eager) is type(error):
             return eager
     return None
+
+
+def _unchain(error: BaseException | None, end: BaseException | None) -> None:
+    """Takes `end`, which was handled where the call was made, off the chain of what the call has raised."""
+    while error is not None and end is not None:
+        if error.__context__ is end:
+            error.__context__ = None
+        if error.__cause__ is not error.__context__:
+            _unchain(error.__cause__, end)
+        error = error.__context__
 
 
 def zeros(aval: Aval) -> Any:

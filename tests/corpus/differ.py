@@ -38,10 +38,14 @@ def module(source: str) -> dict[str, Any]:
     return loaded(source, {**world.NAMES, "__name__": "generated"})
 
 
-def arguments(call: Call) -> tuple[Any, ...]:
+def arguments(call: Call, before: tuple[Any, ...] | None) -> tuple[Any, ...]:
+    """Fresh arguments, but for what the call has of the one before."""
     x = jnp.asarray([1.5, -1.0, 2.0, 0.5][:call.size], call.dtype)
-    box, items = world.Box(x * 2), [call.n, 1]
-    y, opts = x + 1, {"lr": 0.5, "w": jnp.asarray(0.25)}
+    if call.kept and before is not None:
+        return x, x + 1, call.n, *before[3:]
+    box, items = world.Box(x * 2), [call.n, *call.items]
+    box.name = call.name
+    y, opts = x + 1, {"lr": call.lr, "w": jnp.asarray(0.25)}
     if call.alias == "y is x":
         y = x
     elif call.alias == "box.value is x":
@@ -53,17 +57,27 @@ def arguments(call: Call) -> tuple[Any, ...]:
     return x, y, call.n, box, items, opts
 
 
-def outcome(scope: dict[str, Any], f: Any, call: Call) -> list[Any]:
-    """What a call does: printed text, lines of the traceback, and the heap of arguments, result and globals."""
-    args, out = arguments(call), io.StringIO()
-    raised = result = None
-    with contextlib.redirect_stdout(out):
-        try:
-            result = f(*args)
-        except Exception as error:
-            raised = error
-    heap = describe(args, result, raised, scope["TOTAL"], scope["NAMES"])
-    return [out.getvalue(), position(raised, f.__code__.co_filename), *heap]
+class Side:
+    """A program in globals of its own, and the arguments of its last call."""
+
+    def __init__(self, source: str, compile_with: Any = None) -> None:
+        self.scope = module(source)
+        self.file = self.scope["f"].__code__.co_filename
+        self.f = self.scope["f"] if compile_with is None else dynacomp.jit(self.scope["f"], **compile_with)
+        self.before: tuple[Any, ...] | None = None
+
+    def outcome(self, call: Call) -> list[Any]:
+        """What a call does: printed text, lines of the traceback, and the heap of arguments, result and globals."""
+        args, out = arguments(call, self.before), io.StringIO()
+        self.before = args
+        raised = result = None
+        with contextlib.redirect_stdout(out):
+            try:
+                result = self.f(*args)
+            except Exception as error:
+                raised = error
+        heap = describe(args, result, raised, *map(self.scope.get, ("TOTAL", "NAMES", "TABLE")))
+        return [out.getvalue(), position(raised, self.file), *heap]
 
 
 def position(error: BaseException | None, file: str) -> list[tuple[str, int]]:
@@ -77,11 +91,10 @@ def differs(program: Generated, **options: Any) -> str:
     """The first call whose outcome differs, in words; "" when none does."""
     dynacomp.reset()
     frame.strict_errors = True
-    plain, compiled = module(program.source), module(program.source)
-    f = dynacomp.jit(compiled["f"], **({"backend": "eager"} | options))
+    plain, compiled = Side(program.source), Side(program.source, {"backend": "eager"} | options)
     for call in (*program.calls, program.calls[0]):
         for attempt in ("first", "second"):
-            want, got = outcome(plain, plain["f"], call), outcome(compiled, f, call)
+            want, got = plain.outcome(call), compiled.outcome(call)
             if want != got:
                 return f"{attempt} {call}:\nplain    {only(want, got)}\ncompiled {only(got, want)}"
     return ""

@@ -24,12 +24,17 @@ INDENT = "    "
 
 @dataclass(frozen=True)
 class Call:
-    """Arguments: `size` and `dtype` of the arrays, the number `n`, and which arguments are one object."""
+    """Arguments: `size` and `dtype` of the arrays, the numbers `n` and `opts['lr']`, the string `box.name`, what is in
+    `items`, which arguments are one object, and whether `box`, `items` and `opts` are those of the call before."""
 
     size: int = 3
     dtype: str = "float32"
     n: Any = 1
     alias: str = ""
+    lr: float = 0.5
+    name: str = "a"
+    items: tuple[Any, ...] = (1,)
+    kept: bool = False
 
 
 @dataclass(frozen=True)
@@ -105,8 +110,12 @@ SIZES, DTYPES, NUMBERS = (3, 3, 4, 2), ("float32", "float32", "int32", "float16"
 ALIASES = ("", "", "y is x", "box.value is x", "items is box.kids", "opts.k is items")
 
 
+RATES, WORDS, KEPT = (0.5, 0.5, 0.25, 1.0, 0.1), ("a", "a", "b", "ab", ""), (False, False, True)
+ITEMS = ((1,), (1,), (), (3, 2), (0, 1, 2, 5), (2.5,))
+
+
 def call(w: Writer) -> Call:
-    return Call(w.pick(SIZES), w.pick(DTYPES), w.pick(NUMBERS), w.pick(ALIASES))
+    return Call(*map(w.pick, (SIZES, DTYPES, NUMBERS, ALIASES, RATES, WORDS, ITEMS, KEPT)))
 
 
 @st.composite
@@ -117,4 +126,4 @@ def programs(draw: Any, most: int = 14) -> Generated:
     while w.budget > 0:
         parts.append(w.statement(0, 0))
     parts.append(f"return {w.expression('result')}")
-    return Generated(in_module("\n".join(parts)), tuple(call(w) for _ in range(w.pick((2, 3, 1)))))
+    return Generated(in_module("\n".join(parts)), tuple(call(w) for _ in range(w.pick((2, 3, 1, 6)))))

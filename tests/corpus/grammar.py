@@ -5,8 +5,9 @@ A hole `<kind>` is filled by a row of that kind; what fills it takes the indenta
 program shrinks towards the first of them; the first row of each kind has no compound holes.
 
 The variables: arrays `x`, `y` (arguments) and `z`; ints `n` (an argument), `i`, `j`; a string `s`, a
-tuple `t`, lists `items` (an argument), `seen`, a dict `table`, a set `log`, a `deque` `queue`; objects
-`box` (an argument) and `vec`; the module's `TOTAL` and `NAMES`.
+tuple `t`, lists `items` (an argument), `seen`, `heap`, dicts `table`, `counts`, `groups`, `lru`, sets `log`,
+`frozen`, a `deque` `queue`; objects `box` (an argument), `vec`, `point`, `grade`, `serial`; the module's `TOTAL`,
+`NAMES` and `TABLE`.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ GRAMMAR: dict[str, tuple[str, ...]] = {
     "letter": ("'a'", "'b'", "'cd'", "''"),
     "op": ("+", "-", "*"),
     "compare": (">", "<", "==", "!=", ">=", "<="),
-    "plain": ("i", "n", "j", "box.count", "len(items)", "TOTAL"),
+    "plain": ("i", "n", "j", "box.count", "len(items)", "TOTAL", 'opts.get("lr")'),
     "bool": ("True", "False"),
+    "slice": ("1:", ":<int>", "::-1", "<number>:", "<int>:<int>", "-2:", "::2", ":"),
     "error": ("ValueError", "KeyError", "Custom", "(KeyError, ZeroDivisionError)", "Exception", "LookupError"),
     # --- expressions
     "int": (
@@ -46,17 +48,34 @@ GRAMMAR: dict[str, tuple[str, ...]] = {
         "(<int>, <int>)[<int> % 2]", "(table.get(<int>, <number>) if isinstance(table.get(<int>, 0), int) else 1)",
         "ord(<letter> or 'z')", "box.counter()", "(int(<str>) if <str>.isdigit() else <number>)", "[*<seq>, <int>][-1]",
         "TOTAL",
+        "len({<int>, <number>})", "bisect.bisect([0, 2, 4], <int>)", "math.gcd(<int>, 6)", "int(np.int32(<int> % 9))",
+        "pow(<int>, 2, 7)", "functools.reduce(lambda a, b: a * b % 31, <seq>, 1)", "counts.total()", "len(heap)",
+        "sum(collections.Counter(<seq>).values())", "len(frozenset(<seq>) | log)", "operator.itemgetter(0)([<int>])",
+        "cached(<int>)", "fib(<int> % 6)", "kind(<any>)", "len(jax.tree.leaves(<any>))", "len(x[<slice>])",
+        "math.floor(<float>)", "next(serial)", "len(groups)", "grade.rank", "(<int>).bit_length()",
+        "int(opts['lr'] * 8)",
+        "Flags(<int> & 3).value", "int(x[<int> % 2])", "[<int>, <int>].index(<number>)", "box.shape[0]",
+        "counts[<str>]", "len(lru)", "heap[0][0]", "sum(row[0] for row in heap)",
     ),
     "float": (
         "0.5", "<int> / 4", "float(<int>)", "1.5 * <int>", "opts['lr']", "math.sqrt(abs(<int>))", "-0.25",
         "round(<int> / 3, 2)",
+        "math.exp(-abs(<float>))", "opts['lr'] * <int>", "n * 0.5", "statistics.mean(<seq>)", "np.sqrt(abs(<int>))",
+        "max(<float>, 0.1)", "float(np.float32(<float>))",
     ),
-    "scalar": ("<number>", "0.5", "n", "i", "<float>", "<int>", "opts['lr']", "TOTAL"),
+    "scalar": (
+        "<number>", "0.5", "n", "i", "<float>", "<int>", "opts['lr']", "TOTAL", "True", "np.float32(<float>)",
+        "<int> + 0j",
+    ),
     "str": (
         "s", "<letter>", "box.name", "f'{<plain>}'", "(<str> + <str>)[-6:]", "f'{<plain>:03d}{s!r}'", "str(<int>)",
         "'%s-%d' % (s, <int>)", "'{}{b}'.format(<int>, b=<letter>)", "<str>.upper()", "'-'.join(map(str, <seq>))",
         "<str>[::-1]", "s.replace('a', <letter>)", "repr(<seq>)[:8]", "Color.RED.name", "type(<arrvar>).__name__[:3]",
         "f'{float(<arrvar>[0]):.2f}'", "str(<arrvar>.dtype)", "f'{<arrvar>.shape}'", "<str>.strip('a')",
+        "re.sub('[0-9]', '#', <str>)", "json.dumps(list(<seq>))", "<str>.center(5, '*')",
+        "f'{<plain>:.3g}|{<plain>:>4}'",
+        "''.join(sorted(<str>))", "<str>.partition('-')[0]", "' '.join(<str>.split('b'))", "str(np.float32(<float>))",
+        "repr(grade)", "','.join(map(str, log))", "str(list(counts))[:9]", "str(<seq>)[:6]", "str(Flags(<int> & 3))",
     ),
     "seq": (
         "[<int>, <int>]", "(<int>,)", "range(<count>)", "[k + <int> for k in range(<count>)]", "sorted(log)[:3]",
@@ -65,6 +84,15 @@ GRAMMAR: dict[str, tuple[str, ...]] = {
         "list(filter(None, <seq>))", "[a + b for a, b in zip(<seq>, range(3))]", "[k for k, v in enumerate(<seq>)]",
         "list(vec)", "list(queue)[:3]", "list(itertools.chain(<seq>, [<int>]))[:4]", "list(reversed(<seq>))",
         "[int(q) for q in <arrvar>[:2]]",
+        "list(itertools.accumulate(<seq>))", "[len(list(g)) for _, g in itertools.groupby(<seq>)]", "list(log)",
+        "list(itertools.islice(itertools.count(<int>), <count>))", "[a - b for a, b in itertools.pairwise(<seq>)]",
+        "list(itertools.takewhile(lambda q: q < <number>, <seq>))", "sorted(frozenset(<seq>) & {1, 2, 3})",
+        "list(dict.fromkeys(<seq>))", "list(collections.OrderedDict((k % 3, k) for k in <seq>).values())",
+        "heapq.nsmallest(2, <seq>)", "list(<seq>)[<slice>]", "list(map(operator.neg, <seq>))",
+        "[a * b for a, b in itertools.product(<seq>, (1, 2))][:4]", "copy.copy(<seq>)", "list(frozenset(<seq>))",
+        "list(range(<int> % 5, <int> % 7))", "list(slice(<int>, None).indices(4)[:2])", "list(counts.values())",
+        "random.Random(<count>).sample(range(9), 2)", "list(lru)", "[q[0] for q in sorted(heap)]", "list(x.shape)",
+        "(np.arange(3) + <int>).tolist()", "jax.tree.leaves([<int>, <seq>])",
     ),
     "arr": (
         "<arrvar>", "(<arr> <op> <arrvar>)", "(<arrvar> <op> <scalar>)", "(<scalar> <op> <arrvar>)",
@@ -87,6 +115,28 @@ GRAMMAR: dict[str, tuple[str, ...]] = {
         "jnp.mod(<arrvar>, 3)", "jax.lax.stop_gradient(<arr>)", "float(jnp.sum(<arrvar>)) * x",
         "jnp.linspace(0, 1, x.shape[0])", "+<arrvar>",
         "jax.value_and_grad(lambda q: (q * x * 1.0).sum())(<float>)[1] * y",
+        "jnp.sum(<arrvar>[:<int>]) + x", "jnp.zeros(abs(<int>) % 4).sum() + x", "jnp.arange(abs(<int>) % 5).sum() * x",
+        "jnp.pad(<arrvar>, (0, abs(<int>) % 3))[:x.shape[0]]", "<arrvar>[x > <number>].sum() + y",
+        "<arrvar>[<slice>].sum() * x",
+        "jax.lax.fori_loop(0, abs(<int>) % 4, lambda i_, q: q * 0.5 + i_, x * 1.0)", "jnp.asarray(<seq>).sum() + x",
+        "jax.lax.scan(lambda c, q: (c + q, c * <scalar>), x[0], x)[1]", "(<arrvar>.T @ x) * y",
+        "jnp.outer(<arrvar>, x).sum(0)",
+        "jax.lax.switch(abs(<int>) % 2, [lambda q: q + 1, lambda q: q * 2], <arrvar>)",
+        "jnp.repeat(<arrvar>, 2)[:len(x)]",
+        "jax.lax.while_loop(lambda q: (q.sum() < <number>) & (len(q) > 0), lambda q: q + 1, <arrvar>)", "leaky(<arr>)",
+        "jnp.dot(x, y) + z",
+        "<arrvar>[jnp.nonzero(x > <number>)[0]].sum() * y", "jax.random.normal(jax.random.key(<count>), x.shape)",
+        "jnp.asarray(np.arange(x.shape[0]) * <int>) + x", "np.asarray(<arrvar>) * <number>",
+        "jnp.take(<arrvar>, <count> % 2)",
+        "jax.grad(lambda q: jnp.sum(jnp.where(q > <number>, q * q, 0.0) * <float>))(<arrvar> * 1.0)",
+        "Pair(<int>, <arr>).b",
+        "jax.vmap(lambda q, k: q * k + <int>)(<arrvar>, jnp.arange(x.shape[0]))",
+        "jax.checkpoint(lambda q: q * <scalar>)(<arrvar>)",
+        "jax.jvp(lambda q: q * <scalar>, (<arrvar> * 1.0,), (y * 1.0,))[1]", "jnp.mean(<arrvar>) * x", "grade(<arr>)",
+        "sum(box.kids, x)", "jnp.select([x > <number>, y > 1], [<arr>, y], <number>)",
+        "jnp.asarray(<arr>, jnp.float32)",
+        "jax.tree.reduce(operator.add, [x, {'k': <arr>}])", "x[:, None].sum(1) * <scalar>",
+        "jnp.array([<int>, <int>]).max() + x",
     ),
     "test": (
         "<int> > <number>", "<int> <compare> <int>", "<int> % 2", "not <int>", "<int> in items[:2]", "items",
@@ -98,6 +148,11 @@ GRAMMAR: dict[str, tuple[str, ...]] = {
         "isinstance(box, Box) and box.count > <number>", "items is box.kids",
         "point == Point(<number>, 2)", "not (<test>)", "point.a < j", "None is table.get(<int>)", "len(x) > 2",
         "<int> is not None", "z.shape == x.shape", "type(n) is int",
+        "log <= {0, 1, 2}", "opts['lr'] > 0.3", "counts and <bool>", "<int> in counts", "grade < Grade(<int>)", "heap",
+        "frozen & log", "math.isclose(<float>, 0.5)", "all(map(callable, (box.apply, <int>)))",
+        "isinstance(<any>, (int, str))",
+        "box.name.startswith(<letter>)", "lru.get(<int>) is not None", "<seq> < <seq>", "issubclass(type(vec), Vec)",
+        "(<int>, <str>) > (<int>, s)", "np.any(np.asarray(<seq>) > <number>)", "bool(jnp.any(<arrvar> > <number>))",
     ),
     "arrtest": (
         "jnp.sum(<arrvar>) > <number>", "<arrvar>[0] < <number>", "(<arrvar> > <number>).any()",
@@ -106,6 +161,10 @@ GRAMMAR: dict[str, tuple[str, ...]] = {
     ),
     "any": (
         "<int>", "<arr>", "<str>", "<seq>", "{<int>: <arr>}", "(<int>, <arr>)", "None", "box", "[<arr>, s]", "<float>",
+        "frozenset({<int>})", "collections.Counter(<seq>)", "{'k': <arr>, 'n': <int>}", "Point(<int>)",
+        "Pair(<int>, <arr>)",
+        "np.float32(<float>)", "b'ab'", "complex(<int>, 1)", "slice(<int>)", "grade", "frozen", "(q for q in <seq>)",
+        "Color.BLUE",
     ),
     # --- statements
     "simple": (
@@ -133,12 +192,31 @@ GRAMMAR: dict[str, tuple[str, ...]] = {
         "it = iter(<seq>); seen.append(next(it, None)); seen.extend(it)", "a, b = map(abs, (<int>, <int>)); i = a - b",
         "del box.extra", "z = z.at[jnp.array([0, 1])].multiply(<scalar>)", "log.update(<seq>)", "seen.append(x is y)",
         "z = jnp.broadcast_to(jnp.asarray(<scalar>), x.shape) + 0 * z",
+        "counts[<str>] += <int>", "counts.update(<seq>)", "groups[<int> % 3].append(<any>)", "lru[<int> % 4] = <any>",
+        "lru.popitem(last=<bool>) if len(lru) > 2 else None", "heapq.heappush(heap, (<int>, len(heap)))",
+        "seen.append(heapq.heappop(heap) if heap else None)", "frozen = frozen | {<int>}", "frozen -= log",
+        "items[<slice>] = <seq>", "del items[<slice>]", "x = <arrvar>[<slice>]", "seen.append(list(log))",
+        "seen.append(copy.deepcopy(<any>))", "box.tag = <any>", "vars(box).pop('extra', None)", "NAMES[:] = NAMES[-2:]",
+        "TABLE[<str>] = <int>", "lru.move_to_end(next(iter(lru))) if lru else None",
+        "seen.append(counts.most_common(1))",
+        "grade = Grade(<int>)", "del table[<int>]", "seen.append(<any>) if <test> else None", "box.kids = <seq>",
+        "log ^= {<int>, <number>}", "log.difference_update(<seq>)", "seen.append(list(frozen))", "x = x + opts['lr']",
+        "opts['lr'] *= 0.5", "n = n + 1", "z = jax.tree.map(lambda a, b: a - <scalar> * b, x, <arr>)",
+        "queue.extend(<seq>)",
+        "seen.append({k: len(v) for k, v in groups.items()})", "w = {<str>: <int> for _ in range(2)}; seen.append(w)",
+        "print(f'{<arrvar>} {<plain>}')", "table |= {<int>: <str>}",
+        "seen.append(max(<seq>, key=lambda q: (q % 3, q), default=0))",
+        "seen.append(type(<any>).__name__)", "z, *_ = [<arr>, <int>]", "(z := <arr>)", "box.kids.clear()",
+        "log.pop() if log else None",
     ),
     "raising": (
         "raise ValueError(<int>)", "{}[<int>]", "items[<int> + 7]", "1 // (<int> % 2)", "raise Custom('c', i)",
         "raise KeyError(s) from None", "int('x' + s)", "x + jnp.ones(7)", "box.missing", "raise Custom", "[].pop()",
         "jnp.zeros((2, 3)) @ x", "twice()", "(1, 2) + <seq>", "len(<int>)", "i, j = <seq>", "s + 1", "x.nothing",
         "raise StopIteration(i)", "log.remove(99)", "table[99]", "next(iter(()))", "undefined", "jnp.sum(s)",
+        "heapq.heappop([])", "grade < 3", "next(serial, 1, 2)", "x[9, 9]", "jnp.reshape(x, (7,))", "counts.nothing",
+        "frozen.add(1)", "Point(1, 2, 3)", "jax.grad(lambda q: q)(x)", "Pair(1)", "math.sqrt(-1)", "json.loads(s)",
+        "jnp.concatenate([x, 3])", "raise Custom(s, <int>) from ValueError(i)", "Grade.nothing", "'a' + <int>",
     ),
     "call": (
         "g#(<int>)", "g#(<int>, <int>)", "g#(a=<int>)", "g#(b=<int>, *(<int>,))", "sum(g#(q) for q in range(2))",
@@ -333,6 +411,114 @@ GRAMMAR: dict[str, tuple[str, ...]] = {
             <innerbody>
         g#()
 
+        def g#():
+            try:
+                while True:
+                    r = yield len(seen)
+                    seen.append((r, <int>))
+            except <error> as e:
+                seen.append(type(e).__name__)
+                yield <int>
+            finally:
+                seen.append('end')
+        gen = g#()
+        seen.append(next(gen))
+        seen.append(gen.send(<any>))
+        if <test>:
+            seen.append(gen.throw(ValueError(<int>)))
+        gen.close()
+
+        def g#(a):
+            r = yield from countup(a % 3)
+            seen.append(r)
+            yield from <seq>
+        seen.extend(g#(<int>))
+
+        async def g#(a):
+            await asleep()
+            <innerbody>
+            return a + <int>
+        seen.append(driven(g#(<int>)))
+
+        class C#(Base):
+            __slots__ = ('a', 'extra')
+            def __init__(self, a, *rest):
+                super().__init__(a)
+                self.extra = rest
+            def __getattr__(self, name):
+                return name + <letter>
+            def __call__(self, q):
+                return super().__call__(q) + <int>
+            @classmethod
+            def make(cls, a):
+                return cls(a, <any>)
+        c = C#.make(<int>)
+        i = c(<int>)
+        seen.append((c.extra, c.other, c.half))
+
+        @functools.lru_cache(maxsize=2)
+        def g#(a, b=0):
+            seen.append(a)
+            return a * 2 + b
+        seen.append([g#(<int>), g#(<int>, b=<number>), g#(<int>)])
+
+        @dataclasses.dataclass(frozen=True, order=True)
+        class D#:
+            a: int
+            b: object = dataclasses.field(default=None, compare=False)
+        d = D#(<int>, <any>)
+        seen.append((d, d < D#(<int>), hash(d) == hash(D#(d.a)), dataclasses.replace(d, a=<int>)))
+
+        with contextlib.ExitStack() as es:
+            es.callback(seen.append, <int>)
+            m = es.enter_context(noted(seen, <any>))
+            <block>
+
+        def g#(start):
+            def more(k=1):
+                nonlocal start
+                start += k
+                return start
+            return more
+        c = g#(<int>)
+        seen.append((c(), c(<int>), c.__closure__[0].cell_contents))
+
+        memo = {}
+        def g#(a):
+            if a not in memo:
+                memo[a] = a if a < 2 else g#(a - 1) + g#(a - 2)
+            return memo[a]
+        i = g#(abs(<int>) % 7)
+        seen.append(memo)
+
+        token = setting.set(<int>)
+        try:
+            <block>
+            seen.append(setting.get())
+        finally:
+            setting.reset(token)
+
+        try:
+            raise ExceptionGroup('several', [ValueError(<int>), KeyError(s)])
+        except* ValueError as e:
+            seen.append(e.exceptions)
+        except* KeyError:
+            <innerbody>
+
+        z = jax.vmap(lambda q: inside(q, <scalar>))(<arrvar>)
+        y = jax.grad(lambda q: inside(q, <float>).sum())(<arrvar> * 1.0)
+
+        def g#(q):
+            <innerbody>
+            return jnp.sum(q * <float>)
+        z = jax.grad(g#)(<arrvar> * 1.0) + z
+
+        first, *middle, last = <int>, *<seq>, <any>
+        seen.append((first, middle, last))
+
+        seen.append([q for q in items if (w := type(q)) is int and q > <number>])
+        seen.append({a: [b for b in <seq> if b != a] for a in <seq>})
+
         @traced(seen)
         def g#(a, b=<int>):
             return a * b
@@ -416,6 +602,51 @@ GRAMMAR: dict[str, tuple[str, ...]] = {
         for box.name in <letter>:
             <loopblock>
 
+        w# = 0
+        while queue and w# < 5:
+            w# += 1
+            q# = queue.popleft()
+            <loopblock>
+
+        w# = 0
+        while len(items) > 1 and <test> and w# < 5:
+            w# += 1
+            seen.append(items.pop())
+            <loopblock>
+
+        for a#, b# in itertools.combinations(<seq>, 2):
+            <loopblock>
+
+        for k# in iter(lambda: next(serial), <number>):
+            if k# > 4:
+                break
+            <loopblock>
+
+        w# = 0
+        while x.sum() > <number> and w# < 4:
+            w# += 1
+            x = x - 1
+            <loopblock>
+            if <test>:
+                break
+        else:
+            <block>
+
+        for k#, v# in groups.items():
+            v#.append(<int>)
+            <loopblock>
+
+        for k# in range(abs(<int>) % 4):
+            z = z * opts['lr'] + k#
+            <loopblock>
+
+        for q# in reversed(items):
+            <loopblock>
+
+        for k# in sorted(counts):
+            counts[k#] -= 1
+            <loopblock>
+
         it# = iter(<seq>)
         for k# in it#:
             i += k# + next(it#, 1)
@@ -424,16 +655,19 @@ GRAMMAR: dict[str, tuple[str, ...]] = {
     "leave": ("break", "continue"),
     "result": (
         "x, z, i, j, items, seen", "{'a': [x, y], 'b': table, 'c': sorted(log)}, seen", "z * i, box, seen, s, t",
+        "counts, groups, lru, heap, frozen, z, seen", "grade, log, seen, table", "frozen, items, x.sum(), y[0]",
         "vec, point, queue, opts, z", "(lambda: (z, i)), seen", "[x, y, z], n, TOTAL, table",
     ),
 }
 
 HEADER = """
-TOTAL, NAMES = 1, []
+TOTAL, NAMES, TABLE = 1, [], {}
 
 def f(x, y, n, box, items, opts):
     i, j, z, s, t, log, table, seen, stack = 0, 1, x, 'ab', (1, y), set(), {}, [], []
     queue, vec, point = collections.deque([1, 2], maxlen=4), Vec([1, 2]), Point(1, 2)
+    counts, groups, lru, heap = collections.Counter(), collections.defaultdict(list), collections.OrderedDict(), []
+    frozen, serial, grade = frozenset({1, 9}), itertools.count(2), Grade(n)
     def bump():
         nonlocal i
         i += 1

@@ -1,13 +1,22 @@
 """What generated programs find around them: classes, context managers, generators, decorators."""
 
+import bisect
 import collections
 import contextlib
+import contextvars
+import copy
 import dataclasses
 import enum
 import functools
+import heapq
 import itertools
+import json
 import math
 import operator
+import random
+import re
+import statistics
+import types
 
 import equinox as eqx
 import jax
@@ -150,6 +159,114 @@ def countup(n):
         k += 1
 
 
+@functools.lru_cache
+def cached(a):
+    return a * 3 % 7
+
+
+def fib(a):
+    return a if a < 2 else fib(a - 1) + fib(a - 2)
+
+
+@functools.singledispatch
+def kind(value):
+    return 0
+
+
+@kind.register
+def _(value: int):
+    return 1 + value % 3
+
+
+@kind.register(list)
+@kind.register(tuple)
+def _(value):
+    return len(value)
+
+
+@kind.register
+def _(value: jax.Array):
+    return value.ndim
+
+
+class Base:
+    """The base of generated classes with slots."""
+
+    __slots__ = ("base",)
+
+    def __init__(self, base):
+        self.base = base
+
+    def __call__(self, q):
+        return self.base + q
+
+    @property
+    def half(self):
+        return self.base // 2
+
+
+@functools.total_ordering
+class Grade:
+    """Ordered by a number, with a value that is computed once."""
+
+    def __init__(self, rank):
+        self._rank = rank
+
+    @functools.cached_property
+    def rank(self):
+        return int(self._rank) % 5
+
+    def __eq__(self, other):
+        return self.rank == other.rank if isinstance(other, Grade) else NotImplemented
+
+    def __lt__(self, other):
+        return self.rank < other.rank if isinstance(other, Grade) else NotImplemented
+
+    def __hash__(self):
+        return self.rank
+
+    def __call__(self, x):
+        return x * self.rank
+
+    def __repr__(self):
+        return f"Grade({self._rank})"
+
+
+class Flags(enum.IntFlag):
+    LOW = 1
+    HIGH = 2
+
+
+Pair = collections.namedtuple("Pair", "a b", defaults=())
+setting = contextvars.ContextVar("setting", default=0)
+
+
+@types.coroutine
+def asleep():
+    yield
+
+
+def driven(coroutine):
+    """What a coroutine returns, run without a loop."""
+    while True:
+        try:
+            coroutine.send(None)
+        except StopIteration as stop:
+            return stop.value
+
+
+@jax.custom_vjp
+def leaky(x):
+    return jnp.where(x > 0, x, x / 4)
+
+
+leaky.defvjp(lambda x: (leaky(x), x), lambda x, g: (jnp.where(x > 0, g, g / 2),))
+
+
+def inside(q, by):
+    return jnp.tanh(q) * by if by else q
+
+
 @jax.jit
 def scaled(a):
     return a * 2 + 1
@@ -165,4 +282,5 @@ class Layer(eqx.Module):
 layer = Layer(jnp.asarray(0.5))
 
 NAMES = {k: v for k, v in dict(globals()).items() if not k.startswith("__")}
-__all__ = ["NAMES", "Box", "collections", "dataclasses", "itertools", "math", "np", "operator"]
+__all__ = ["NAMES", "Box", "bisect", "collections", "copy", "dataclasses", "heapq", "itertools", "json", "math", "np",
+           "operator", "random", "re", "statistics"]

@@ -20,6 +20,7 @@ def shown(error):
         return None
     parts = [shown(e) for e in error.exceptions] if isinstance(error, BaseExceptionGroup) else list(error.args)
     return (type(error).__name__, str(error), parts, shown(error.__cause__), shown(error.__context__),
+            error.__suppress_context__,
             getattr(error, "__notes__", None))
 
 

@@ -111,3 +111,14 @@ def test_a_text_that_changes_is_iterated_over_in_an_entry_for_each(name):
         assert repr(made(x, s)) == repr(fn(x, s))
     told = dynacomp.stats()
     assert told["frames_captured"] <= 4 and not told["breaks"] and not told["frames_eager"]
+
+
+def test_a_range_to_where_only_the_arrays_tell_breaks():
+    def fn(x, n):
+        return x + 1, list(range(n % 5, int(jnp.sum(x) > 0) % 7))
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(fn, backend="eager")
+    for n in (2, 3, 0, 1, 0):
+        assert repr(compiled(jnp.ones(3), n)) == repr(fn(jnp.ones(3), n))
+    assert dynacomp.stats()["graphs"] >= 1 and set(dynacomp.stats()["breaks"]) <= {"scalar", "branch", "leaves", "item"}

@@ -1,10 +1,13 @@
 """Opcodes of exceptions and `with`, in one graph."""
 
 import contextlib
+import math
 
+import jax
 import jax.numpy as jnp
 import pytest
 
+import dynacomp
 from tests.capture.program_kit import check_one_graph
 
 X = jnp.arange(3.0)
@@ -80,3 +83,54 @@ def managers(x):
 @pytest.mark.parametrize("program", [exceptions, managers])
 def test_one_graph(program):
     check_one_graph(program, (X,), (X + 1,))
+
+
+def chain(error):
+    """An exception and all that it was raised from, or while handling."""
+    return error and (type(error), str(error)[:25], error.__suppress_context__, chain(error.__cause__),
+                      chain(error.__context__), len(getattr(error, "__notes__", ())))
+
+
+def of_jax_while_handling(x, s):
+    try:
+        math.sqrt(-1)
+    except ValueError:
+        try:
+            jnp.sum(s)
+        except TypeError as error:
+            return x + 1, chain(error)
+
+
+def of_jax_twice(x, s):
+    try:
+        try:
+            [].pop()
+        except IndexError:
+            jnp.sum(s)
+    except TypeError as first:
+        try:
+            jax.grad(lambda q: jnp.sum(q) + jnp.sum(s))(x)
+        except TypeError as second:
+            return x + 1, chain(first), chain(second)
+
+
+def of_jax_and_out(x, s):
+    try:
+        {}["missing"]
+    except KeyError:
+        return jnp.sum(s) + x
+
+
+@pytest.mark.parametrize("fn", [of_jax_while_handling, of_jax_twice, of_jax_and_out], ids=lambda f: f.__name__)
+def test_what_jax_raises_keeps_what_it_was_raised_from(fn):
+    def outcome(f, n):
+        try:
+            return f(jnp.ones(n), "ab")[1:]
+        except TypeError as error:
+            return chain(error)
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(fn, backend="eager")
+    for n in (3, 3, 4, 5):
+        assert outcome(compiled, n) == outcome(fn, n)
+    assert fn is of_jax_and_out or dynacomp.stats()["graphs"] >= 1
