@@ -40,11 +40,13 @@ LONG, LONG_LOOKS = 20_000, 3  # a look of so many instructions, a hundred times 
 
 class Rest:
     """What is known of one code object. looks: how often it was captured in vain, in a row; vain: how many captures of
-    it, and of what goes on with it after graph breaks, have made an entry that computes nothing; before: the codes that
-    go on with this one after a graph break."""
+    it, and of what goes on with it after graph breaks, have made an entry that computes nothing; had_arrays: whether it
+    computed nothing, or led to what did not, though it was given arrays; before: the codes that go on with this one
+    after a graph break."""
 
     def __init__(self) -> None:
         self.looks = self.vain = 0
+        self.had_arrays = False
         self.before: weakref.WeakSet[CodeType] = weakref.WeakSet()
 
 
@@ -63,6 +65,7 @@ def is_left_alone(code: CodeType, fn: Any, args: tuple[Any, ...], info: Any, opt
     if info.graph is not None:
         rest_of(code).looks = 0
         return False
+    rest_of(code).had_arrays |= _native.array_among(args)
     for after in info.resumes():
         rest_of(after).before.add(code)
     if any(i.graph is not None for i in infos_of(code)):
@@ -174,7 +177,8 @@ def _put_to_rest(code: CodeType, steps: int = 0, args: tuple[Any, ...] = ()) -> 
     _native.clear(code)
     if steps > LONG:
         rest.looks = max(rest.looks, LONG_LOOKS)
-    _native.rest(code, RESTS[min(rest.looks, len(RESTS) - 1)], not _native.array_among(args))
+    rest.had_arrays |= _native.array_among(args)
+    _native.rest(code, RESTS[min(rest.looks, len(RESTS) - 1)], not rest.had_arrays)
     rest.looks += 1
     counters.count("frames_idle")
     notices.log("breaks", lambda: f"{code.co_filename}:{code.co_firstlineno}: {code.co_qualname} runs as plain Python: "

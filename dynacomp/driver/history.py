@@ -46,7 +46,7 @@ from dynacomp.capture.numbers.dynamic_scalars import Pinned
 from dynacomp.capture.reconstruct.counted_numbers import Counted
 from dynacomp.capture.symbolic.lessons import Data, Frozen, Policy
 from dynacomp.capture.tracing.made_anew import Anew
-from dynacomp.capture.values.sources import At, Closure, Count, Dim, Host, Local, SizeOf, Source, passed
+from dynacomp.capture.values.sources import At, Attr, Closure, Count, Dim, Global, Host, Local, SizeOf, Source, passed
 from dynacomp.capture.wrapping.changing_contents import Content, Part
 from dynacomp.marks import dynamic_marks, static_marks
 from dynacomp.options import Options
@@ -442,11 +442,20 @@ def _computed_changes(history: History, seen: Seen, options: Options, source: So
 
 
 def _content_changes(history: History, seen: Seen, options: Options, source: Content) -> bool:
-    most = max(MAX_MISSES, options.recompile_limit // 2)
+    vain = not any(history.served) and _is_kept(source.base)
+    most = MAX_FRESH if vain else max(MAX_MISSES, options.recompile_limit // 2)
     last = history.captures >= options.recompile_limit - min(LAST, options.recompile_limit // 4)
     if last and passed(source.base) is not None:  # what a module or a function has is not another in each call
         most = 1
     return options.dynamic is not False and _is_restless(history, source.base, history.misses_by(source.base), most)
+
+
+def _is_kept(source: Source) -> bool:
+    """Whether the program keeps that from call to call: a global, or what is noted on one. What it holds is another in
+    each call if it was in the first few: it grows, or is filled anew."""
+    while isinstance(source, Attr):
+        source = source.base
+    return isinstance(source, Global)
 
 
 def _rounds_change(history: History, seen: Seen, options: Options, rounds: Rounds) -> bool:

@@ -1,5 +1,6 @@
 """`dynacomp.idle`: what computes nothing with arrays is left to Python, and found again once it computes."""
 
+import collections
 import random
 import time
 from types import SimpleNamespace
@@ -393,3 +394,27 @@ def test_an_array_that_comes_to_the_object_of_a_method_wakes_it():
     for _ in range(3):
         np.testing.assert_array_equal(Scale(jnp.ones(2)).scaled(2), plain(Scale(jnp.ones(2)), 2))
     assert dynacomp.stats()["frames_captured"] == 1
+
+
+KEPT = collections.OrderedDict()
+
+
+def test_what_rests_behind_breaks_though_it_has_arrays_is_not_woken_by_them():
+    def program(key, x):
+        if key in KEPT:
+            KEPT.move_to_end(key)
+            return KEPT[key]
+        value = x * 2
+        KEPT[key] = value
+        if len(KEPT) > 4:
+            KEPT.popitem(last=False)
+        return value
+
+    jitted = compiled(program)
+    KEPT.clear()
+    captured = []
+    for i in range(40):
+        before = dynacomp.stats()["frames_captured"]
+        np.testing.assert_array_equal(jitted(f"k{i % 7}", jnp.ones(3) * i), np.ones(3) * 2 * i)
+        captured.append(dynacomp.stats()["frames_captured"] - before)
+    assert sum(captured[20:]) <= 4 and not dynacomp.stats()["frames_eager"]

@@ -441,3 +441,41 @@ def test_what_changes_in_a_frame_changes_behind_its_break_in_globals_too():
     want = called(program)
     assert called(dynacomp.jit(program, backend="eager")) == want
     assert dynacomp.stats()["frames_captured"] <= 7
+
+
+KEPT: collections.OrderedDict[str, int] = collections.OrderedDict()
+
+
+def test_what_a_global_holds_is_another_thing_in_each_call_if_it_was_in_the_first():
+    def program(name, x):
+        KEPT[name] = KEPT.get(name, 0) + 1
+        KEPT.move_to_end(name)
+        return x * KEPT[name], [*KEPT.items()]
+
+    def calls(fn):
+        KEPT.clear()
+        return [repr(fn(f"w{i % 3}", jnp.arange(4.0) + i)) for i in range(10)]
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager", options={"capture_idle": False})
+    assert calls(compiled) == calls(program)
+    assert dynacomp.stats()["frames_captured"] <= 4 and not dynacomp.stats()["frames_eager"]
+
+
+def test_what_the_objects_hold_that_calls_are_given_is_a_few_things_in_turns():
+    class Model:
+        def __init__(self, n):
+            self.parts = {f"part{k}": jnp.eye(3) * k for k in range(n)}
+
+    def program(model, x):
+        for name, part in model.parts.items():
+            x = x @ part * len(name)
+        return x
+
+    models = [Model(2), Model(3), Model(4)]
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for i in range(10):
+        x = jnp.arange(3.0) + i
+        assert repr(compiled(models[i % 3], x)) == repr(program(models[i % 3], x))
+    assert dynacomp.stats()["frames_captured"] == 3 and not dynacomp.stats()["breaks"]
