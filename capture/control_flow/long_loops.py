@@ -34,6 +34,7 @@ MAX_UNROLLED_OPS = 4_000  # array operations of one unrolled loop
 LONG_ROUNDS, LONG_OPS = 8, 300  # a counted loop with both becomes one node, if it may: that is compiled sooner
 MAX_ROUNDS, MAX_LOOP_OPS = 48, 100  # a loop with more of both is not unrolled
 MAX_ITEMS = 256  # the same for loops over objects that exist, such as the layers or leaves of a model
+MAX_LOOP_STEPS = 1_000_000  # instructions of a loop with array operations: half of what a capture may have
 MAX_IDLE_STEPS = 100_000  # instructions of a loop that makes no array operation: such a loop runs in Python
 
 
@@ -57,6 +58,7 @@ def watch_loop(cap: Capture, frame: Frame, instr: Instruction) -> None:
     rounds = rounds_of(frame, instr, begun)
     expected = made // (begun - 1) * rounds if begun > 2 else made
     most = MAX_ITEMS if items else MAX_ROUNDS
+    slow = bool(ops) and not cap.bodies and _steps(cap, loop, rounds - begun) > MAX_LOOP_STEPS
     if is_going_on(frame, instr) and (loop.rounds > 1 or goes_on_behind(frame.code.code, instr.index)):
         leave(cap, loop, "rounds")
     if cap.may_break and growing_arrays.is_too_long(frame, instr, loop, expected):
@@ -67,13 +69,19 @@ def watch_loop(cap: Capture, frame: Frame, instr: Instruction) -> None:
         _roll(cap, (id(frame.code.code), frame.code.at[instr.argval]))  # a `while` that sizes end
     if rounds > begun and rounds >= LONG_ROUNDS and expected > LONG_OPS:
         _roll(cap, (id(frame.code.code), instr.index))
-    if max(ops, expected) > MAX_UNROLLED_OPS or loop.rounds > most and (ops > MAX_LOOP_OPS or idle):
+    if slow or max(ops, expected) > MAX_UNROLLED_OPS or loop.rounds > most and (ops > MAX_LOOP_OPS or idle):
         key = (id(frame.code.code), instr.index if instr.name == "FOR_ITER" else frame.code.at[instr.argval])
         if ops:
             _roll(cap, key)
         if cap.bodies:
             raise Break("too_long", f"{loop.rounds} rounds of a loop in a transformed function")
         leave(cap, loop, "long_loop", f"{max(rounds, loop.rounds)} rounds and more")
+
+
+def _steps(cap: Capture, loop: Loop, left: int) -> int:
+    """The instructions that a loop will have run, where so many rounds are left."""
+    steps = cap.progress.steps - loop.steps
+    return steps + steps // max(1, loop.rounds - 1) * left
 
 
 def _end_by_sizes(cap: Capture, loop: Loop) -> None:

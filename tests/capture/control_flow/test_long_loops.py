@@ -139,3 +139,26 @@ def test_steps_that_a_range_ends_beside_a_generator_are_told_after_two(monkeypat
     np.testing.assert_allclose(dynacomp.jit(trained)(900), trained(900), rtol=1e-3)
     assert left[0][0] == "long_loop" and left[0][1] <= 4
     assert dynacomp.stats()["breaks"]["long_loop"] == 1
+
+
+def optimized(x, steps):
+    seen = []
+    for k in range(steps):
+        names = sorted(f"{i % 7}_{i}" for i in range(40))  # as an optimizer that walks over the parts of a model
+        x = x - jnp.sin(x) / len(names)
+        seen.append(names[k % 3])
+    return x, seen
+
+
+def test_a_loop_of_many_instructions_runs_in_python_and_the_rest_stays_compiled(monkeypatch):
+    """All ran in Python, once the instructions of a whole capture were spent."""
+    monkeypatch.setattr(long_loops, "MAX_LOOP_STEPS", 20_000)
+    dynacomp.reset()
+    compiled, made = dynacomp.jit(optimized), []
+    for n in range(6):
+        x = jnp.arange(3.0 + n)
+        wrong = unlike(outcome(optimized, (x, 30 + n)), outcome(compiled, (x, 30 + n)))
+        assert not wrong, wrong
+        made.append(dynacomp.stats()["frames_captured"])
+    assert made[-1] == made[2] and not dynacomp.stats()["frames_eager"]
+    assert "long_loop" in dynacomp.stats()["breaks"]
