@@ -28,7 +28,7 @@ from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.callables import BuiltinMethodV, MethodV
 from dynacomp.capture.values.computed import ArrayV, LibraryV, NdArrayV, NumberV, ScalarV, SizeV
 from dynacomp.capture.values.constant import Const, holds, is_const, is_open, stands_for
-from dynacomp.capture.values.containers import DictV, ListV, RangeV, SetV, SliceV, TupleV, ViewV, row_kind
+from dynacomp.capture.values.containers import DictV, ListV, SetV, SliceV, TupleV, ViewV, row_kind
 from dynacomp.capture.values.iterators import StreamV
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import ObjectV, OpaqueV
@@ -497,10 +497,6 @@ def _size_truth(cap: Capture, value: SizeV) -> bool:
     return answer.value
 
 
-def _range_truth(cap: Capture, value: RangeV) -> bool:
-    raise Break("operator", "the truth of a symbolic range")
-
-
 def _opaque_truth(cap: Capture, value: OpaqueV) -> bool:
     if any(hasattr(type(value.obj), n) for n in ("__bool__", "__len__")):
         raise Break("opaque", f"the truth of a {type(value.obj).__qualname__}")
@@ -559,6 +555,5 @@ for _cls in (TupleV, ListV, DictV, SetV):
     define(_cls, Kind(truth=lambda cap, v: truth(cap, count_of(cap, v))))
 define(ObjectV, Kind(truth=_object_truth, unary=_object_unary))
 define(ViewV, Kind(truth=lambda cap, v: bool(v.table.items)))
-define(RangeV, Kind(truth=_range_truth))
 define(OpaqueV, Kind(truth=_opaque_truth))
 OPERATIONS.equal = equal

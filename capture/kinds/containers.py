@@ -10,7 +10,7 @@ import operator
 import types
 from typing import Any
 
-from dynacomp.capture.arithmetic import arrays
+from dynacomp.capture.arithmetic import arrays, ranges
 from dynacomp.capture.arithmetic.operators import BINARY, COMPARE, CONTAINER_OPS, binary, count_of, equal, fold, truth
 from dynacomp.capture.arithmetic.subscripts import subscript
 from dynacomp.capture.base.errors import Break, Raised
@@ -57,10 +57,6 @@ def _object_length(cap: Capture, x: Value) -> Value:
 
 def _const_length(cap: Capture, x: Const) -> Value:
     return _object_length(cap, x) if holds(x, type) else fold(cap, len, x)
-
-
-def _range_length(cap: Capture, x: RangeV) -> Value:
-    raise Break("operator", "len of a symbolic range")
 
 
 def _list_item(cap: Capture, obj: ListV, key: Value) -> Value:
@@ -279,6 +275,6 @@ define(NdArrayV, Kind(length=lambda cap, v: ndarrays.call_method(cap, v, "__len_
 define(ArrayV, Kind(length=arrays.length))
 define(LibraryV, Kind(length=lambda cap, v: library_call(cap, len, [v])))
 define(ScalarV, Kind(length=lambda cap, v: dynamic_scalars.length(v)))
-define(RangeV, Kind(length=_range_length))
+define(RangeV, Kind(length=ranges.length, getitem=ranges.item, truth=ranges.is_true))
 define(OpaqueV, Kind(contains=_opaque_contains))
 define(Const, Kind(length=_const_length, contains=_const_contains))
