@@ -197,6 +197,18 @@ static int eval_thread_dict(Step *s, Run *run, const Call *call)
     return PyObject_TypeCheck(obj, local) && put(s, run, quiet_owned(local->tp_getattro(obj, s->refs[0])));
 }
 
+/* What a context variable has in this context, or the literal that stands for nothing. */
+static int eval_contextual(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    PyObject *variable = run->regs[s->src], *found = NULL;
+    if (!PyContextVar_CheckExact(variable) || PyContextVar_Get(variable, s->refs[0], &found) < 0) {
+        PyErr_Clear();
+        return 0;
+    }
+    return put(s, run, found);
+}
+
 static int eval_item(Step *s, Run *run, const Call *call)
 {
     DC_UNUSED(call);
@@ -408,6 +420,7 @@ const StepKind dc_value_kinds[] = {
     {"dict", "ds", eval_dict, NULL},
     {"plain", "ds", eval_plain, NULL},
     {"thread_dict", "ds", eval_thread_dict, finish_thread_dict},
+    {"contextual", "dso", eval_contextual, NULL},
     {"item", "dsn", eval_item, NULL},
     {"key", "dso", eval_key, finish_key},
     {"known_key", "dson", eval_known_key, dc_finish_weakly},

@@ -12,6 +12,7 @@
     array_rows        Functions of JAX that need more said, or something else in their place,
                       where sizes are symbolic: rows of callees
     builtin_rows      Python's built-in functions and types, as rows of the table of callees
+    context_variables  `ContextVar`: read by guards, set once the Graph has run
     cached_rows       Calls of `functools.lru_cache` and `functools.cache`: what the cache has
                       is read from it, by guards too
     dataclass_rows    `@dataclass` on a class that the captured code makes
@@ -23,10 +24,9 @@
                       `iter`, `zip`, `sum`, `itertools`
     jax_rows          What JAX offers besides computing: `jax.debug.print`, said once the Graph
                       has run, and questions about its own state
-    lock_rows         Locks that existed before: taken in Python, given back once the side
-                      effects are done
+    manager_rows      Context managers that exist, entered or left by calls of their methods: JAX's
+                      settings, locks
     optree_rows       `optree`, whose trees are taken apart by C++
-    setting_rows      Context managers of JAX's settings, entered by others than a plain `with`
     stdlib_rows       Rows for the standard library: what is written in C, or in Python that
                       the machine cannot enter
     tree_rows         `jax.tree.*` as rows of the table of callees

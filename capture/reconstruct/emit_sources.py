@@ -104,6 +104,7 @@ _SOURCES: dict[type, Callable[[Any, Any], None]] = {
     S.DictOf: _fetch(own_table),
     S.Plain: _fetch(runtime.plain),
     S.ThreadDict: _fetch(runtime.thread_dict),
+    S.Contextual: _fetch(runtime.contextual),
     S.Suspended: _fetch(suspended_local, "slot"),
     S.Delegate: _fetch(suspended_delegate),
     S.Upcoming: _fetch(upcoming.item, "after"),

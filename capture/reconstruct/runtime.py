@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import contextvars
 import dataclasses
 import functools
 import sys
@@ -185,6 +186,10 @@ def trace_ref() -> Any:
 
 def thread_dict(obj: Any) -> dict[str, Any]:
     return threading.local.__getattribute__(obj, "__dict__")
+
+
+def contextual(variable: contextvars.ContextVar[Any]) -> Any:
+    return variable.get(contextvars.Token.MISSING)
 
 
 def slot(obj: Any, member: Any) -> Any:
@@ -517,8 +522,34 @@ def when(answer: Any, wanted: bool, act: Any, *operands: Any) -> None:
 
 
 def release(args: tuple, kwargs: dict[str, Any]) -> None:
-    """Gives a lock back: see `lock_rows`."""
+    """Gives a lock back: see `manager_rows`."""
     args[0].release()
+
+
+def set_variable(args: tuple, kwargs: dict[str, Any]) -> None:
+    """Sets a context variable: see `context_variables`."""
+    variable, value = args
+    variable.set(value)
+
+
+def token(variable: contextvars.ContextVar[Any], value: Any, old: Any, *below: Any) -> Any:
+    """The token that setting the variable to `value` gives where it has `old`; it keeps what it has, if anything."""
+    nothing, now = contextvars.Token.MISSING, contextual(variable)
+    if old is not nothing:
+        variable.set(old)
+    made = variable.set(value)
+    if old is not nothing and now is not nothing:
+        variable.set(now)
+    return made
+
+
+def used_token(variable: contextvars.ContextVar[Any], value: Any, old: Any, *below: Any) -> Any:
+    """Such a token that has been given back."""
+    def make() -> Any:
+        made = token(variable, value, old)
+        variable.reset(made)
+        return made
+    return contextvars.Context().run(make)
 
 
 def show_warning(args: tuple, kwargs: dict[str, Any]) -> None:

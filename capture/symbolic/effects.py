@@ -79,6 +79,7 @@ class Effects:
     jitted: list[int] = field(default_factory=list)  # in how many bodies stands each call of `jax.jit(f)` being entered
     warned: dict[int, set[Any]] | None = None  # what modules have warned of, once known: see `warning_rows`
     donated: dict[Any, ArrayV] = field(default_factory=dict)  # Node → an array that a call has deleted
+    tokens: list[Any] = field(default_factory=list)  # of context variables that `calls` set: see `context_variables`
     said: set[Any] = field(default_factory=set)  # the places in bodies where a warning was given
 
     def __bool__(self) -> bool:

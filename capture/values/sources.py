@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
+from contextvars import Token
 from dataclasses import dataclass, field
 from types import MemberDescriptorType
 from typing import Any, ClassVar
@@ -314,6 +315,16 @@ class ThreadDict(Source):
     base: Source
     form = "vars({base!r})"
     read = ("thread_dict",)
+
+
+@dataclass(frozen=True, repr=False)
+class Contextual(Source):
+    """What the context variable at `base` has in the context at hand; `unset` where that is nothing."""
+
+    base: Source
+    unset: ClassVar[Any] = Token.MISSING
+    form = "{base!r}.get()"
+    read = ("contextual", "unset")
 
 
 @dataclass(frozen=True, repr=False)

@@ -23,7 +23,8 @@ PRINTED = [
     (S.DictOf(BASE), "vars(L['self'])"), (S.Plain(BASE), "plain(L['self'])"),
     (S.Suspended(BASE, 1, "x"), "frame(L['self']).x"), (S.Delegate(BASE), "delegate(L['self'])"),
     (S.Upcoming(BASE, 3), "upcoming(L['self'], 3)"), (S.Iterated(BASE), "iterated(L['self'])"),
-    (S.Reduced(BASE), "reduced(L['self'])"), (S.ThreadDict(BASE), "vars(L['self'])")]
+    (S.Reduced(BASE), "reduced(L['self'])"), (S.ThreadDict(BASE), "vars(L['self'])"),
+    (S.Contextual(BASE), "L['self'].get()")]
 
 
 @pytest.mark.parametrize("source, text", PRINTED, ids=lambda x: type(x).__name__ if isinstance(x, S.Source) else "")
