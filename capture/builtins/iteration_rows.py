@@ -94,7 +94,7 @@ def accepted(judge: Any, subject: Any, args: Sequence[Value]) -> list[Any]:
 
 @row(enumerate)
 def _enumerate(cap: Capture, xs: Value, start: Value = Const(0)) -> Value:
-    first = Const(accepted(enumerate, (), [start])[0])
+    first = Const(int(operator.index(accepted(enumerate, (), [start])[0])))  # True is 1 here
     return StreamV("enumerate", [get_iter(cap, xs), CountIterV(first, None, Const(1))], maker=cap.caller())
 
 
@@ -284,6 +284,9 @@ def _count(cap: Capture, start: Value = Const(0), step: Value = Const(1)) -> Val
     for number in (start, step):
         if is_const(number):
             accepted(itertools.count, number.value, ())
+    by_ones = issubclass(type_of(step), int) and is_const(step) and step.value == 1
+    if by_ones and issubclass(type_of(start), int) and type_of(start) is not int:
+        start = cap.call(Const(int), [start])  # C counts by ones, of True and of an enum's members, too
     return CountIterV(start, None, step)
 
 

@@ -134,3 +134,16 @@ def test_keys_are_made_between_the_items():
         ks = [(i * 7) % 5 for i in range(n)]
         assert repr(compiled(jnp.ones(1), ks)) == repr(chosen(jnp.ones(1), ks))
     assert dynacomp.stats()["frames_captured"] and not dynacomp.stats()["frames_eager"]
+
+
+def test_what_counts_by_ones_starts_with_an_int():
+    def counted(x, start):
+        ones, twos = itertools.count(start), itertools.count(start, 2)
+        return (x + 1, [next(ones), next(ones)], [next(twos), next(twos)], next(itertools.count(True, True)),
+                [*enumerate("ab", True)], list(itertools.islice(itertools.count(bool(start)), 2)))
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(counted, backend="eager")
+    for start in (True, False, 3, 2.5, 4, 5, False, 1.5):
+        assert repr(compiled(X, start)) == repr(counted(X, start))
+    assert not dynacomp.stats()["breaks"] and not dynacomp.stats()["frames_eager"]
