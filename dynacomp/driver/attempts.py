@@ -29,7 +29,7 @@ def entry_for(root: Root, lessons: Lessons, compile_one: Compile, key: Any) -> E
     """The entry of a frame, or why it runs as plain Python. lessons: grow with each attempt. key: whose entry it is,
     the options. Where so many conditions as the Policy says are decided by this call's numbers, the frame is captured
     again with those left open; what does not do then goes back."""
-    opens, closed, most, tried = root.policy.opens, None, 0, 0
+    opens, closed, most, tried, again = root.policy.opens, None, 0, 0, False
     for _ in range(MAX_ATTEMPTS):
         before = lessons.state()
         tried += lessons.opens
@@ -52,10 +52,20 @@ def entry_for(root: Root, lessons: Lessons, compile_one: Compile, key: Any) -> E
                              f"change are guarded, not left open: {found.detail} (a defect in dynacomp)", id="open")
             lessons.put_back(closed)
         elif found is not None:
-            return found
+            if again or not has_changed(found, root):
+                return found
+            again = True
         elif lessons.state() == before:  # the next one would do the same
             return Refusal("attempts", "one more attempt would learn nothing new")
     return Refusal("attempts", f"no end after {MAX_ATTEMPTS} attempts")
+
+
+def has_changed(found: Entry | Refusal, root: Root) -> bool:
+    """Whether something that the capture rests on has changed while its Graph was compiled: JAX notes the functions
+    that it traces by weak references, which the next attempt finds."""
+    if isinstance(found, Refusal) or found.info is None or root.traced:  # whose guards hold in the transformation alone
+        return False
+    return found.guards.check(root.fn, root.args) != -1
 
 
 def compiled(found: Captured, compile_one: Compile) -> Entry | Refusal | None:

@@ -1,6 +1,10 @@
 """`dynacomp.driver.attempts`: attempts go on for as long as they learn something."""
 
+import warnings
+
+import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import dynacomp
@@ -53,3 +57,38 @@ def test_a_state_is_a_copy_of_all():
     assert before == lessons.state()
     lessons.shut.add(1)
     assert before != lessons.state() and lessons.kept().keys() == before.keys() - {"shut"}
+
+
+def test_what_jax_notes_while_a_graph_is_compiled_is_known_to_the_next_attempt():
+    """It holds a weak reference to the function that it differentiates, which had none when the attempt began."""
+    def minimised(x):
+        f = lambda z: (1 - z[0]) ** 2 + 10 * (z[1] - z[0] ** 2) ** 2  # noqa: E731
+        both, moved, turned = jax.value_and_grad(f), [], []
+        v, g = both(x)
+        for _ in range(8):
+            q, taken = g, []
+            for s, y in zip(reversed(moved), reversed(turned)):
+                taken.append((s @ q) / (y @ s))
+                q = q - taken[-1] * y
+            for (s, y), a in zip(zip(moved, turned), reversed(taken)):
+                q = q + s * (a - (y @ q) / (y @ s))
+            t = 1.0
+            while t > 1e-3 and f(x - t * q) > v - 1e-4 * t * (g @ q):
+                t *= 0.5
+            new = x - t * q
+            v, after = both(new)
+            moved.append(new - x)
+            turned.append(after - g)
+            x, g = new, after
+            if float(jnp.linalg.norm(g)) < 1e-3:
+                break
+        return x, v
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(minimised, backend="eager", options={"capture_idle": False})
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*yet guard")
+        for i in range(4):
+            x = jnp.array([-1.2, 1.0]) * (1 + 0.1 * i)
+            for a, b in zip(compiled(x), minimised(x)):
+                np.testing.assert_allclose(a, b, rtol=1e-4)
