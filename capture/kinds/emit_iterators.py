@@ -37,16 +37,22 @@ NONE = Const(None)
 # --- at run time
 
 
-def move_to(it: Any, index: int) -> None:
-    """Puts an iterator over a sequence where item `index` comes next."""
+def move_to(it: Any, seq: Any, index: int) -> None:
+    """Puts an iterator over a sequence where item `index` comes next. A list may have become too short for that, which
+    ends no iterator, as more may come: it is that long for a moment, since `__setstate__` takes no other places."""
+    missing = index + isinstance(it, type(reversed([]))) - len(seq) if isinstance(seq, list) else 0
+    if missing > 0:
+        list.extend(seq, (None,) * missing)
     it.__setstate__(index)
+    if missing > 0:
+        list.__delitem__(seq, slice(-missing, None))
 
 
 def iterator_at(seq: Any, index: int) -> Any:
     """`iter(seq)` after `index` steps."""
     it = iter(seq)
     if hasattr(it, "__setstate__"):
-        it.__setstate__(index)
+        move_to(it, seq, index)
         return it
     return stepped(it, index)
 
@@ -56,7 +62,7 @@ def reversed_at(seq: Any, index: int) -> Any:
     it = reversed(seq)
     if not hasattr(it, "__setstate__"):
         return stepped(it, len(seq) - 1 - index)
-    it.__setstate__(index)
+    move_to(it, seq, index)
     return it
 
 
@@ -161,7 +167,7 @@ def _remade(e: Emitter, v: SeqIterV, fn: Any, args: list[Value], kwargs: dict[st
 
 
 def _moved(e: Emitter, v: SeqIterV) -> None:
-    e.call(move_to, lambda: e.load(v), lambda: e.const(v.index))
+    e.call(move_to, lambda: e.load(v), lambda: e.load(v.text or v.seq), lambda: e.const(v.index))
     e.op("POP_TOP")
 
 

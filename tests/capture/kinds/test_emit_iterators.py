@@ -1,6 +1,7 @@
 """Iterators that are alive where captured code ends: of Python's class, at their place, over the very container."""
 
 import itertools
+import sys
 
 import jax.numpy as jnp
 import pytest
@@ -33,7 +34,7 @@ def test_iterators_over_sequences_stand_where_they_should(seq):
         assert left(iterator_at(seq, index)) == left(iter(seq[index:]))
         assert type(seq) is range or left(reversed_at(seq, index - 1)) == left(reversed(seq[:index]))
     moved = iter(seq)
-    move_to(moved, 2)
+    move_to(moved, seq, 2)
     assert left(moved) == left(iter(seq[2:]))
 
 
@@ -148,3 +149,43 @@ def test_an_iterator_over_a_list_goes_on_with_the_list():
         ours.append("later")
         theirs.append("later")
         assert a == b and left(mine) == left(plain) and repr(ours) == repr(theirs)
+
+
+def shrinks_below(items, x):
+    rounds = 0
+    for item in reversed(items):
+        del items[::2]
+        rounds += 1
+        print(item, end="", file=sys.stderr)
+    return x * rounds, items
+
+
+def grows_again(items, x):
+    back, on = reversed(items), iter(items)
+    first = next(back), next(on), next(on)
+    del items[1:]
+    print(end="", file=sys.stderr)
+    items.extend([8, 9, 10, 11])
+    return x + first[0], back, on
+
+
+def left_to_the_caller(items, x):
+    back, on = reversed(items), iter(items)
+    first = next(back), next(on), next(on)
+    del items[1:]
+    return x + first[0], back, on
+
+
+@pytest.mark.parametrize("fn", [shrinks_below, grows_again, left_to_the_caller], ids=lambda f: f.__name__)
+def test_an_iterator_stands_where_its_list_has_no_items_any_more(fn):
+    """`__setstate__` puts one at the end of its list at the farthest: loops went on over what was left."""
+    dynacomp.reset()
+    compiled = dynacomp.jit(fn, backend="eager")
+    for given in ([4, 0, 1, 2, 5], [4, 0, 1, 2, 5], [3, 2], [1, 2, 3, 4, 5, 6], [1, 2, 3]):
+        ours, theirs = list(given), list(given)
+        got, want = compiled(ours, X), fn(theirs, X)
+        ours.append("later")
+        theirs.append("later")
+        assert repr(got[0]) == repr(want[0]) and ours == theirs
+        assert [*map(list, got[1:])] == [*map(list, want[1:])]
+    assert dynacomp.stats()["graphs"] and not dynacomp.stats()["frames_eager"]
