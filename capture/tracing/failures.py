@@ -106,14 +106,14 @@ def eager_error(call: Callable[..., Any], avals: list[Aval], error: BaseExceptio
     return None
 
 
-def _unchain(error: BaseException | None, end: BaseException | None) -> None:
+def _unchain(error: BaseException, end: BaseException | None) -> None:
     """Takes `end`, which was handled where the call was made, off the chain of what the call has raised."""
-    while error is not None and end is not None:
-        if error.__context__ is end:
-            error.__context__ = None
-        if error.__cause__ is not error.__context__:
-            _unchain(error.__cause__, end)
-        error = error.__context__
+    found = [error]
+    for at in found:  # which grows: a chain may come back to itself
+        if end is not None and at.__context__ is end:
+            at.__context__ = None
+        links = of_class(BaseException, (at.__cause__, at.__context__))
+        found += [link for link in links if not any(link is one for one in found)]
 
 
 def zeros(aval: Aval) -> Any:

@@ -1,5 +1,7 @@
 """`tracing.failures`: what fails by a mistake of ours is told from what fails in the program."""
 
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +9,7 @@ import pytest
 
 import dynacomp
 from dynacomp.capture.bytecode.code import decode
-from dynacomp.capture.tracing.failures import is_defect, saw_values
+from dynacomp.capture.tracing.failures import _unchain, is_defect, saw_values
 from dynacomp.capture.values.constant import Const
 
 
@@ -65,3 +67,22 @@ def test_a_function_that_looks_at_a_number_is_entered_before_that_is_a_constant(
         np.testing.assert_allclose(compiled(jnp.arange(3.0), rate), f(jnp.arange(3.0), rate), rtol=1e-6)
         caps.append(dynacomp.stats()["frames_captured"] - before)
     assert caps[0] and sum(caps) <= 3 and not any(caps[4:]) and not dynacomp.stats()["breaks"], caps
+
+
+def test_what_was_handled_outside_is_no_part_of_a_failure():
+    def raised(error, cause):
+        raise error from cause
+
+    outer, inner, itself = KeyError("outer"), TypeError("inner"), ValueError("itself")
+    try:
+        raise outer
+    except KeyError:
+        try:
+            try:
+                raise inner
+            except TypeError:
+                raised(itself, itself)
+        except ValueError as error:
+            assert error.__context__ is inner and error.__context__.__context__ is outer
+            _unchain(error, sys.exception().__context__.__context__)
+    assert itself.__cause__ is itself and itself.__context__ is inner and inner.__context__ is None
