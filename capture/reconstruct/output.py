@@ -421,7 +421,9 @@ class Writer:
         if e.outputs or self.cap.graph.telling:
             graph, inputs = build_graph(self.cap, e.outputs)
             takes = bool(inputs) and all(is_for_guards(self.cap, source) for source in inputs)
+            begin = len(e.out)
             self._call_program(inputs, takes)
+            _place(e.out[begin:], last_line(graph, self.code))
         if asked is not None:
             self.act(Checks(tuple(check for check, _ in self.cap.graph.checks)),
                      lambda: e.item(lambda: e.op("LOAD_FAST", OUTPUTS), asked))
@@ -439,6 +441,18 @@ class Writer:
         else:
             e.call(self.slot, *[lambda s=s: load_source(e, s) for s in inputs])  # type: ignore[misc]
         e.op("STORE_FAST", OUTPUTS)
+
+
+def last_line(graph: Graph, code: CodeType) -> int:
+    """The line of `code` at which the Graph's last operation stands: there its program is called, so that what JAX and
+    profilers say of arrays that it makes (tracers, where a caller is transformed) names that line."""
+    lines = (n.where[0][1] for n in reversed(graph.nodes) if n.where and n.where[0][0] == code.co_filename)
+    return next(lines, code.co_firstlineno)
+
+
+def _place(items: list[Any], line: int) -> None:
+    for item in of_class(Instr, items):
+        item.lineno = line
 
 
 def assemble(code: CodeType, body: list[Any], more: tuple[str, ...] = ()) -> CodeType:

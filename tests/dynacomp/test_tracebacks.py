@@ -4,8 +4,10 @@
 Each program raises (or ends) somewhere: in a callee, a loop, a `with`, an `except`, after a graph break."""
 
 import contextlib
+import re
 import traceback
 
+import jax
 import jax.numpy as jnp
 import pytest
 
@@ -258,3 +260,27 @@ def ends(fn, a):
                                 with_exit, unbound, nested], ids=lambda fn: fn.__name__)
 def test_frames_of_inlined_calls_end_where_they_ended(fn):
     assert dynacomp.jit(ends, backend="eager")(fn, X) == ends(fn, X) != []
+
+
+def decided(z):
+    y = z + 1
+    if jnp.sum(y) > 0:
+        return y
+    return z
+
+
+def converted(z):
+    y = jnp.sum(z * 2)
+    print(end="")
+    w = y + 1
+    return float(w)
+
+
+@pytest.mark.parametrize("fn", [decided, converted], ids=lambda fn: fn.__name__)
+def test_tracers_are_said_to_come_from_the_line_of_the_operation(fn):
+    def line(fn):
+        with pytest.raises(TypeError) as raised:
+            jax.vmap(fn)(jnp.ones((2, 3)))
+        return re.findall(r"test_tracebacks.py:(\d+):", str(raised.value))
+
+    assert line(dynacomp.jit(fn, backend="eager")) == line(fn) != []
