@@ -34,6 +34,7 @@ from dynacomp.capture.graph.graph import Builder, Graph, Node, Tree, closures_in
 from dynacomp.capture.graph.graph_sizes import aval as aval_with_sizes
 from dynacomp.capture.graph.interpreter import materialise, run_body
 from dynacomp.capture.graph.sizes import canonical
+from dynacomp.capture.symbolic.libraries import is_compiled
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.side_effects import may_see
@@ -45,6 +46,7 @@ from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import ObjectV
 from dynacomp.capture.values.questions import is_container, is_graph_number, is_made_function, is_object, is_sequence
 from dynacomp.capture.values.value import MutableV, NotConstant, Value, as_python, children, next_serial
+from dynacomp.capture.wrapping.builder import inside_compiled
 from dynacomp.capture.wrapping.constants import from_python
 
 
@@ -416,6 +418,8 @@ def _of_method(cap: Capture, value: MethodV) -> inspect.Signature | None:
 def _of_open(cap: Capture, fn: Const) -> inspect.Signature | None:
     """That of a function known by its code: what it has of its own beside that is guarded, not its identity."""
     real = peek(fn)
+    if is_compiled(real) and fn.source is not None:
+        return signature_of(cap, inside_compiled(cap, real, fn.source))
     if not isinstance(real, types.FunctionType) or "__signature__" in vars(real):
         return inspect.signature(fn.value)
     if "__wrapped__" in vars(real):

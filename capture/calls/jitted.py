@@ -33,31 +33,32 @@ from dynacomp.capture.tracing.lowered_args import has_numerics, lower_arg
 from dynacomp.capture.tracing.trace_call import emit_node
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.computed import ArrayV
-from dynacomp.capture.values.constant import Const, stands_for
+from dynacomp.capture.values.constant import Const, peek, stands_for
 from dynacomp.capture.values.questions import is_container, is_value
 from dynacomp.capture.values.value import MutableV, Value, children
-from dynacomp.capture.wrapping.builder import JITTED, wrap
+from dynacomp.capture.wrapping.builder import JITTED, inside_compiled, wrap
 from dynacomp.capture.wrapping.constants import from_python
 from dynacomp.capture.wrapping.ndarrays import is_jax_array
 
 
 def inside(cap: Capture, fn: Const) -> Value | None:
     """The function inside `jax.jit(f)`, or inside a compiled function of ours, where it is to be entered."""
-    obj = fn.value
+    obj = peek(fn)
     ours = isinstance(obj, CompiledFunction)
     if ours and not has_numerics(cap, obj):
         raise Break("call", "a function that was compiled with other numerics")
     wrapped = getattr(obj, "__wrapped__", None) if ours or type(obj) is JITTED and not jit_places(obj) else None
     if wrapped is None:
         return None
-    inner = from_python(cap, wrapped) if fn.source is None else wrap(cap, wrapped, _wrapped_source(obj, fn.source))
+    inner = _inner(cap, obj, fn.source)
     return inner if not is_library(wrapped) or open_callable(cap, inner) is not None else None
 
 
-def _wrapped_source(obj: Any, source: S.Source) -> S.Source:
-    if isinstance(obj, CompiledFunction):
-        return S.Slot(source, "__wrapped__", CompiledFunction.__dict__["__wrapped__"])
-    return S.Attr(source, "__wrapped__")
+def _inner(cap: Capture, obj: Any, source: S.Source | None) -> Value:
+    if source is None:
+        return from_python(cap, obj.__wrapped__)
+    return inside_compiled(cap, obj, source) if isinstance(obj, CompiledFunction) else wrap(
+        cap, obj.__wrapped__, S.Attr(source, "__wrapped__"))
 
 
 def called(cap: Capture, obj: Any, inner: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:

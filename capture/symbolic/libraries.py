@@ -368,8 +368,9 @@ def is_user_function(obj: Any) -> bool:
 
 
 def is_compiled(obj: Any) -> bool:
-    """Whether it is such a function, compiled by us: who calls it captures it too."""
-    return type(obj) is CompiledFunction and is_user_function(obj.__wrapped__)
+    """Whether it is such a function, or a method of one, compiled by us: who calls it captures it too."""
+    inner = obj.__wrapped__ if type(obj) is CompiledFunction else None
+    return is_user_function(inner.__func__ if type(inner) is types.MethodType else inner)
 
 
 def has_user_call(cls: type) -> bool:

@@ -26,6 +26,7 @@ from jax._src.random.prng import PRNGKeyArray as KEY_TYPE
 from jax._src.tree_util import _HashableCallableShim
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
+from dynacomp.capture._native import CompiledFunction
 from dynacomp.capture.base.classes import fields, has_dict, module_name, mro, own_dict
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.inside_tracers import shows
@@ -175,6 +176,20 @@ def _function(cap: Capture, obj: Any, source: S.Source) -> Value:
 def _jitted(cap: Capture, obj: Any, source: S.Source) -> Value:
     """So may what `jax.jit` makes, or `jax.custom_vjp`."""
     return _opened(cap, obj, source) if S.belongs_to_call(source) else one_object(cap, obj, source)
+
+
+def _compiled(cap: Capture, obj: Any, source: S.Source) -> Value:
+    """And so may one of our compiled functions, which is the function in it, with the same options."""
+    if not S.belongs_to_call(source):
+        return one_object(cap, obj, source)
+    made = _opened(cap, obj, source)
+    cap.guards.add("is", S.Slot(source, "key", CompiledFunction.__dict__["key"]), obj.key)
+    return made
+
+
+def inside_compiled(cap: Capture, compiled: CompiledFunction, source: S.Source) -> Value:
+    """The function in a compiled one."""
+    return wrap(cap, compiled.__wrapped__, S.Slot(source, "__wrapped__", CompiledFunction.__dict__["__wrapped__"]))
 
 
 def _opened(cap: Capture, obj: Any, source: S.Source) -> Const:
@@ -486,6 +501,7 @@ WRAPPERS: dict[type, Callable[[Capture, Any, S.Source], Value]] = {
     types.FunctionType: _function,
     TREEDEF: _treedef,
     JITTED: _jitted,
+    CompiledFunction: _compiled,
     types.MethodType: _method,
     functools.partial: _partial,
     jax.tree_util.Partial: _partial_of_a_tree,

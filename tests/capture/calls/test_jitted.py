@@ -190,3 +190,82 @@ def test_a_copy_of_a_jitted_function_is_called_by_python():
     for n in range(1, 4):
         assert jnp.allclose(compiled(jnp.ones(3) * n), jnp.sin(jnp.ones(3) * n * 2) + 1)
     assert dynacomp.stats()["breaks"] == {"call": 1} and not dynacomp.stats()["frames_eager"]
+
+
+def compiled(fn):
+    return dynacomp.jit(fn, backend="eager")
+
+
+def trained(x, rate, rounds, jit=compiled):
+    """Compiled functions made anew in each call, one of which the other derives."""
+    @jit
+    def loss(p):
+        return jnp.mean((x @ p) ** 2)
+
+    @jit
+    def update(p):
+        return p - rate * jax.grad(loss)(p), loss(p)
+
+    p = jnp.ones(x.shape[1])
+    for _ in range(rounds):
+        p, value = update(p)
+    return p, value
+
+
+class Trainer:
+    def __init__(self, x, rate, jit):
+        self.x, self.rate = x, rate
+        self.loss, self.update = jit(self.loss), jit(self.update)
+
+    def loss(self, p, scale=2.0):
+        return jnp.mean((self.x @ p) ** 2) * scale
+
+    def update(self, p):
+        value, slope = jax.value_and_grad(self.loss)(p, scale=3.0)
+        return p - self.rate * slope, value + self.loss(p)
+
+
+def trained_by_object(x, rate, rounds, jit=compiled):
+    trainer, p = Trainer(x, rate, jit), jnp.ones(x.shape[1])
+    for _ in range(rounds):
+        p, value = trainer.update(p)
+    return p, value
+
+
+def mapped_and_derived(x, rate, rounds, jit=compiled):
+    @jit
+    def unit(p, row):
+        return jnp.tanh(p * row).sum()
+
+    slope = jax.grad(jit(lambda p: jax.vmap(unit, (None, 0))(p, x).sum()))
+    step = jit(lambda p: p - rate * slope(p))
+    p = jnp.ones(x.shape[1])
+    for _ in range(rounds):
+        p = step(p)
+    return p
+
+
+@pytest.mark.parametrize("train", [trained, trained_by_object, mapped_and_derived])
+def test_compiled_functions_made_anew_are_known_by_their_functions(train):
+    counts = []
+    for n in range(7):
+        args = (jnp.arange(4.0 * (n + 2)).reshape(-1, 4) / 10, 0.01 * (n + 1), 2 + n % 3)
+        before = dynacomp.stats()
+        got = train(*args)
+        counts.append(dynacomp.stats()["frames_captured"] - before["frames_captured"])
+        assert dynacomp.stats()["breaks"] == before["breaks"]
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), got, train(*args, jit=lambda f: f))
+    assert not any(counts[2:])
+
+
+def test_compiled_functions_of_other_options_are_other_functions():
+    @dynacomp.jit(backend="eager")
+    def outer(f, x):
+        return f(x) + 1
+
+    def double(x):
+        return x * 2
+
+    plain, exact = compiled(double), dynacomp.jit(double, backend="eager", options={"numerics": "exact"})
+    for f in (plain, exact, compiled(double), plain, exact):
+        np.testing.assert_array_equal(outer(f, X), X * 2 + 1)
