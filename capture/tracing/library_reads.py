@@ -245,6 +245,12 @@ def globals_in(code: types.CodeType) -> tuple[str, ...]:
     return tuple(dict.fromkeys(i.argval for i in dis.get_instructions(code) if i.opname in loads))
 
 
+def prints(fn: Any) -> bool:
+    """Whether a library's function itself calls the built-in `print`, as one does that shows what it is given."""
+    return isinstance(fn, types.FunctionType) and "print" in fn.__code__.co_names and "print" in globals_in(
+        fn.__code__) and fn.__globals__.get("print", builtins.print) is builtins.print
+
+
 def opens_files(fn: types.FunctionType) -> bool:
     """Whether a library's function calls the built-in `open`: what it does then is to happen at each call."""
     return "open" in fn.__code__.co_names and "open" in globals_in(fn.__code__) and \

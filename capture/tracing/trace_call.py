@@ -46,7 +46,7 @@ from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.tracing.abstract_evaluation import Outcome, evaluated, is_nothing, reach_rules
 from dynacomp.capture.tracing.failures import enter_others
-from dynacomp.capture.tracing.library_reads import guard_reads
+from dynacomp.capture.tracing.library_reads import guard_reads, prints
 from dynacomp.capture.tracing.lowered_args import (
     OBJECT_CALLS,
     LibraryArg,
@@ -153,7 +153,8 @@ def _refuse_function(fn: Any, args: list[Value]) -> None:
     for kept in (fn, *(peek(a) for a in of_class(Const, (*args, *made)))):
         if draws(kept):
             raise Break("call", f"{label(kept)}, which keeps what gives something else each time")
-    if has_effect(_called(fn, args)) or decorates(fn, [peek(a) for a in of_class(Const, args)]):
+    called = _called(fn, args)
+    if has_effect(called) or prints(called) or decorates(fn, [peek(a) for a in of_class(Const, args)]):
         raise Break("effect", f"{label(fn)} changes more than its result")
     if fn is jax.closure_convert:  # what it hands back depends on which arrays are tracers
         raise Break("call", f"{label(fn)} asks which arrays JAX traces")

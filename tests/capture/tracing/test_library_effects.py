@@ -6,6 +6,7 @@ import contextlib
 import copy
 import types
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -311,6 +312,28 @@ def test_residuals_are_printed_at_each_call(capsys):
         np.testing.assert_allclose(compiled(*args), want)
         assert capsys.readouterr().out == out and "sin" in out
     assert dynacomp.stats()["graphs"] and set(dynacomp.stats()["breaks"]) == {"effect"}
+
+
+class Model(eqx.Module):
+    w: jax.Array
+    n: int
+
+
+@pytest.mark.parametrize("how", [{}, {"short_arrays": False}, {"width": 10}], ids=str)
+def test_what_a_librarys_function_prints_is_printed_at_each_call(capsys, how):
+    def shown(x):
+        model = Model(x * 2, 3)
+        eqx.tree_pprint(model, **how)
+        return model.w + 1
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(shown, backend="eager")
+    for n in range(1, 5):
+        x = jnp.arange(n) * 1.5
+        want, out = shown(x), capsys.readouterr().out
+        np.testing.assert_array_equal(compiled(x), want)
+        assert capsys.readouterr().out == out and "Model" in out
+    assert set(dynacomp.stats()["breaks"]) == {"effect"} and dynacomp.stats()["frames_captured"] <= 4
 
 
 def test_what_was_noted_is_put_back_with_the_rest():
