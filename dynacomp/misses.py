@@ -37,6 +37,7 @@ from dynacomp.capture.values.sources import Local, Source
 from dynacomp.driver import classes_anew, rounds, timing, warm
 from dynacomp.driver.attempts import entry_for
 from dynacomp.driver.history import (
+    LOOPS,
     History,
     Seen,
     forget,
@@ -45,6 +46,7 @@ from dynacomp.driver.history import (
     is_lasting,
     note_content,
     note_lengths,
+    note_walks,
     policy_of,
     remember,
 )
@@ -64,7 +66,6 @@ USELESS = 8  # the same where they served not one; or as many as the code may ha
 PATIENCE, MAX_WAIT = 3, 4096  # after so many failed captures in a row, calls wait for the next attempt
 REFUSED, UNASKED = 32, 96  # after so many calls of full code, so many in a row ask nobody whether it is full yet
 RESTLESS = 16  # calls of code without an entry for which nobody asks, where captures have become rare
-LOOPS = "what loops that Python runs go through"
 DEBUGGING = ("jax_debug_nans", "jax_debug_infs", "jax_disable_jit", "jax_no_execution", "jax_check_tracer_leaks",
              "jax_debug_key_reuse")
 MOVES = ("jax_transfer_guard_host_to_device", "jax_transfer_guard_device_to_device")  # eager operations tell of theirs
@@ -205,7 +206,8 @@ def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], his
     history.missed.update(filter(None, [argument]))
     note_content(history, container, said)
     note_lengths(history, seen, code, args, argument)
-    changed = None if _native.hits(code) else history.changed()
+    history.hits = _native.hits(code)
+    changed = None if history.hits else history.changed()
     entry = None if history.captures and changed is None else entry_to_the_end(
         code, fn, args, options, history.traced, changed)
     if entry is not None:
@@ -213,7 +215,7 @@ def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], his
         _native.clear(code)
         _native.add_entry(code, entry)
         return entry
-    history.split |= split_by_condition(fn, code, args)
+    history.splits += split_by_condition(fn, code, args)
     history.data |= bool(container) or isinstance(argument, Local) and type(args[argument.index]) in (str, bytes)
     notices.log("recompiles", lambda: recompile_text(fn, code, args))
     history.died = history.captures - len(idle.infos_of(code))
@@ -276,6 +278,7 @@ def served(entry: Any, code: CodeType, fn: Any, args: tuple[Any, ...], options: 
     if idle.is_left_alone(code, fn, args, info, options):
         return True
     note(info, code, history, history.seen_by(fn, args), counter)
+    note_walks(info, code, options, history.traced)
     entry = idle.entry_without_guards(code, fn, args, info, options) or entry
     _native.add_entry(code, entry)
     return entry

@@ -37,7 +37,7 @@ import numpy as np
 
 from dynacomp.capture.base.identity_table import IdentityTable
 from dynacomp.capture.base.marks import Mark
-from dynacomp.capture.bytecode.resume import is_resume, original_of, own_cells
+from dynacomp.capture.bytecode.resume import is_resume, layout_of, original_of, own_cells
 from dynacomp.capture.bytecode.segments import generator_of
 from dynacomp.capture.control_flow.python_loops import Rounds
 from dynacomp.capture.graph.avals import ARRAY_TYPE
@@ -64,9 +64,11 @@ NOTES = (int, float, complex, bool, str, bytes, type(None))
 LEAVES = (*NOTES, ARRAY_TYPE, np.ndarray)
 ITEM = re.compile(r"\[\d+\]")
 HOLDER = re.compile(r"""\[(?:-?\d+|'[^']*'|"[^"]*")\](?=\.)""")  # the key of an object in a container
-PEERS = 2  # objects of one container where an attribute changes: that of the others is expected to
+ROW = re.compile(r"(?<!\d\])\[\d+\](?=(?:\[\d+\])*$)")  # where in a list a number is, or the row that it is in
+PEERS = 2  # objects, or items, of one container where something changes: that of the others is expected to
 OBJECT = "<"  # how the words begin that a guard has for an object
 TEXT = re.compile(r"'[^']*'|\"[^\"]*\"")  # in words: it may hold anything
+LOOPS = "what loops that Python runs go through"
 COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 
 
@@ -129,11 +131,13 @@ class History:
         self.outer: History | None = None  # of the frame that this code goes on with, or that defines its function
         self.resumes: list[weakref.ref[History]] = []  # of what goes on with this code behind its breaks
         self.resumed = False  # whether the code goes on after a graph break: what it is given Python has just made
-        self.split = False  # whether a condition on changing numbers kept an entry from serving a call
+        self.walks = ""  # the iterator of which the break before has told that it goes over what changes
+        self.splits = 0  # how often a condition on changing numbers kept an entry from serving a call
         self.data = False  # whether calls have had other texts or contents of containers
         self.frozen: dict[str, Frozen] = {}  # sizes that something in this code needs as constants
         self.churned = 0  # how often it was left to Python because its entries served next to nothing
         self.served: list[int] = []  # how many calls entries had served at each capture
+        self.hits = 0  # the same, now
         self.lock = threading.RLock()  # one thread captures, the others wait for its entry
 
     def seen_by(self, fn: Any, args: tuple[Any, ...]) -> Seen:
@@ -174,6 +178,14 @@ class History:
             found.update(*(values for values in had if n == 0 or len(values) > 1))
         return found or self.outer.inherited(kind, place, axis)
 
+    def is_expected(self, name: str) -> bool:
+        """Whether numbers that lie where this one does change in the frames around, in calls like their last."""
+        if not of_any(name) or self.outer is None:
+            return False
+        spelled = [name] if name[0] == "G" else [root + name[1:] for root in "LC"]
+        found = any(seen.varies(place) for seen in self.outer.last() for place in spelled)
+        return found or self.outer.is_expected(name)
+
     def last(self) -> Iterator[Seen]:
         """What the last calls had, of this frame and of what goes on with it."""
         for history in (self, *(r() for r in self.resumes)):
@@ -206,6 +218,10 @@ class History:
         around = self.outer.missed.total() if self.resumed and self.outer is not None and not self.captures else 0
         often = max(self.missed.total(), self.contents.total(), around) >= MAX_FRESH
         return {place.name for place in self.missed if isinstance(place, Local)} if often else None
+
+    def is_torn(self) -> bool:
+        """Whether conditions have kept each entry behind a break from serving another call, once and again."""
+        return self.resumed and self.splits >= MAX_FRESH and not self.hits
 
     def sizes_of(self, name: str) -> set[int]:
         """The sizes that a place had in calls of all kinds, by its name: `L['x'].shape[0]`."""
@@ -243,10 +259,17 @@ _AROUND = IdentityTable()  # the code of a function → that of the frame which 
 
 def _define(inner: CodeType, around: CodeType) -> None:
     """Notes which functions a frame defines, and those in them."""
-    for const in inner.co_consts:
-        if isinstance(const, CodeType) and _around(const) is None:
+    for const in defined_in(inner):
+        if _around(const) is None:
             _AROUND[const] = weakref.ref(around)
-            _define(const, around)
+
+
+def defined_in(code: CodeType) -> Iterator[CodeType]:
+    """The code of the functions that a frame defines, and of those in them."""
+    for const in code.co_consts:
+        if isinstance(const, CodeType):
+            yield const
+            yield from defined_in(const)
 
 
 def _around(code: CodeType) -> CodeType | None:
@@ -277,13 +300,13 @@ def any_item(name: str) -> str:
 
 @functools.lru_cache(4096)
 def of_any(name: str) -> str:
-    """The name of an attribute of objects in containers, whichever of them it is; "" for other places.
+    """The name of an attribute of objects in containers, or of an item of lists, whichever it is; "" for other places.
 
-    >>> of_any("G['stock']['pears'].count"), of_any("L['self'].rate")
-    ("G['stock'][].count", '')
+    >>> of_any("G['stock']['pears'].count"), of_any("C['board'][2]"), of_any("L['self'].rate")
+    ("G['stock'][].count", "C['board'][]", '')
     """
     root = name.find("]") + 1
-    found = name[:root] + HOLDER.sub("[]", name[root:])
+    found = name[:root] + ROW.sub("[]", HOLDER.sub("[]", name[root:]))
     return "" if found == name else found
 
 
@@ -347,7 +370,7 @@ def policy_of(history: History, seen: Seen, options: Options, fn: Any, code: Cod
 def opens(history: History) -> int | None:
     """From how many conditions on changing numbers on they are left open, where a call has missed an entry by one: for
     a single one two entries do."""
-    return (1 if history.captures > 2 else 2) if history.split else None
+    return (1 if history.captures > 2 else 2) if history.splits else None
 
 
 def moved(history: History, seen: Seen, fn: Any, code: CodeType, args: tuple[Any, ...]) -> set[tuple[int, int]]:
@@ -407,9 +430,11 @@ def scalar_rule(history: History, seen: Seen, options: Options, resumed: bool,
                 cells: tuple[str, ...]) -> Callable[[Source, Any], bool]:
     """Which Python numbers and strings are inputs instead of constants: those that were seen to differ, and, after
     a graph break, those that the frame holds then (Python has just computed them, likely)."""
+    changes = LOOPS in history.restless
+
     def is_just_made(source: Source) -> bool:
-        return resumed and (source.is_argument or is_fresh(source)) or isinstance(
-            source, Closure) and source.name in cells
+        own = resumed and (_is_just_made(history, source) or changes and passed(source) is not None)
+        return own or isinstance(source, Closure) and source.name in cells
 
     def is_dynamic_scalar(source: Source, value: Any) -> bool:
         if options.dynamic is False:
@@ -421,7 +446,7 @@ def scalar_rule(history: History, seen: Seen, options: Options, resumed: bool,
         name = repr(source)
         if (seen.scalars.get(name) or history.inherited("scalars", name)) - {value}:
             seen.vary(name)  # whatever value comes next
-        return seen.varies(name) or name in history.counted
+        return seen.varies(name) or history.is_expected(name) or name in history.counted
     return is_dynamic_scalar
 
 
@@ -442,7 +467,7 @@ def _computed_changes(history: History, seen: Seen, options: Options, source: So
 
 
 def _content_changes(history: History, seen: Seen, options: Options, source: Content) -> bool:
-    vain = not any(history.served) and _is_kept(source.base)
+    vain = not history.hits and _is_kept(source.base)
     most = MAX_FRESH if vain else max(MAX_MISSES, options.recompile_limit // 2)
     last = history.captures >= options.recompile_limit - min(LAST, options.recompile_limit // 4)
     if last and passed(source.base) is not None:  # what a module or a function has is not another in each call
@@ -465,7 +490,8 @@ def _rounds_change(history: History, seen: Seen, options: Options, rounds: Round
     if rounds.walked:
         goes_on = argument is not None and argument.name.startswith("$s")  # Python ran rounds of the loop before
         most = MAX_FRESH if history.resumed else MAX_MISSES
-        return argument is not None and _is_restless(history, rounds.base, history.missed[argument], most) or (
+        return argument is not None and (argument.name == history.walks or _is_restless(
+            history, rounds.base, history.missed[argument], most)) or (
             goes_on and history.captures >= options.recompile_limit // 2)
     if type(rounds.base) in OFTEN:
         return changes_often(history, seen, options, rounds.base)
@@ -478,9 +504,11 @@ OFTEN: dict[type, Callable[[History, Seen, Options, Any], bool]] = {
     Pinned: _computed_changes, Rounds: _rounds_change, Content: _content_changes,
     Anew: lambda history, seen, options, source: len(seen.scalars.get(repr(source), ())) >= MAX_SIZES,
     Identity: lambda history, seen, options, source: history.died >= MAX_MISSES,
-    Part: lambda history, seen, options, source: options.dynamic is not False and history.misses_by(source.base) > 0,
+    Part: lambda history, seen, options, source: options.dynamic is not False and (
+        _is_just_made(history, source.base) or history.misses_by(source.base) > 0),
     Data: lambda history, seen, options, source: history.data,
-    Host: lambda history, seen, options, source: history.captures >= options.recompile_limit // 2,
+    Host: lambda history, seen, options, source: history.is_torn() or (
+        history.captures >= options.recompile_limit // 2),
     Dim: lambda history, seen, options, source: len(
         seen.sizes.get((repr(source.base), source.axis), ())) >= MAX_SIZES,
 }
@@ -534,10 +562,31 @@ CONTAINERS = (list, dict, set, collections.deque)
 ITERATORS = tuple(map(type, map(iter, ([], (), {}, {}.values(), {}.items()))))
 
 
+def note_walks(info: Any, code: CodeType, options: Options, traced: bool) -> None:
+    """Notes of what goes on behind a break over a container, or a comprehension in which a loop was broken at, that the
+    iterator which it is given goes over what changes: no call has to miss an entry before that is found there, too."""
+    if info.breaks is None or info.breaks.kind not in ("contents", "rounds"):
+        return
+    for resumed in info.resumes() if info.breaks.kind == "contents" else ():
+        layout = layout_of(resumed)
+        if layout is not None and layout.stack:
+            history_of(resumed, options, traced).walks = f"$s{len(layout.stack) - 1}"
+    _, line, name = info.breaks.where[-1] if info.breaks.where else ("", 0, "")
+    for inner in defined_in(original_of(code)):
+        if inner.co_name == name and name in COMPREHENSIONS and any(at == line for _, _, at in inner.co_lines()):
+            history_of(inner, options, traced).walks = ".0"
+
+
+def _is_just_made(history: History, source: Source) -> bool:
+    """Whether Python has made that, or filled it, in this call: it lies on the stack after a graph break, or in a local
+    then."""
+    return history.resumed and (source.is_argument or is_fresh(source))
+
+
 def _is_restless(history: History, container: Source, misses: int, most: int) -> bool:
     """Whether a container has had other contents too often. Of those that Python has just made one miss is enough
     once that was found of another: what a program makes of changing data changes with it."""
-    fresh = history.resumed and container.is_argument
+    fresh = _is_just_made(history, container)
     found = misses >= (1 if fresh and history.restless - {repr(container)} else most)
     if found:
         history.restless.add(repr(container))

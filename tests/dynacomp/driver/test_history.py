@@ -124,10 +124,10 @@ def test_kinds_are_forgotten_and_keep_nothing_alive():
     assert gone() is None
 
 
-def captures_of(fn, calls):
+def captures_of(fn, calls, **options):
     """How often something is captured in each of the calls, which must agree with plain Python."""
     dynacomp.reset()
-    compiled, found = dynacomp.jit(fn, backend="eager"), []
+    compiled, found = dynacomp.jit(fn, backend="eager", options=options), []
     for args in calls:
         before = dynacomp.stats()["frames_captured"]
         assert repr(compiled(*args)) == repr(fn(*args))
@@ -388,7 +388,8 @@ def test_a_text_among_the_keys_is_no_object_whatever_it_holds():
 
 @pytest.mark.parametrize("name, any_of_them", [
     ("G['stock']['pears'].count", "G['stock'][].count"), ("L['self'].layers[2].rate", "L['self'].layers[].rate"),
-    ("L['self'].rate", ""), ("L['rates']['lr']", ""), ("L['rows'][3]", ""), ("G['n']", ""), ("x", "")])
+    ("L['self'].rate", ""), ("L['rates']['lr']", ""), ("L['rows'][3]", "L['rows'][]"),
+    ("C['grid'][2][0]", "C['grid'][][0]"), ("L['net'][1].sizes[3]", "L['net'][].sizes[]"), ("G['n']", ""), ("x", "")])
 def test_the_name_of_what_objects_in_a_container_have(name, any_of_them):
     assert of_any(name) == any_of_them
 
@@ -479,3 +480,77 @@ def test_what_the_objects_hold_that_calls_are_given_is_a_few_things_in_turns():
         x = jnp.arange(3.0) + i
         assert repr(compiled(models[i % 3], x)) == repr(program(models[i % 3], x))
     assert dynacomp.stats()["frames_captured"] == 3 and not dynacomp.stats()["breaks"]
+
+
+def test_numbers_that_change_in_two_items_of_a_list_change_in_the_others():
+    """Each took an entry when it changed first."""
+    def program(board, x):
+        return x * board[0] + board[1] * board[2] - board[3] * board[4], board
+
+    def board(i):
+        return [int(k < i) * k for k in range(5)]
+
+    assert captures_of(program, [(board(i), X) for i in range(6)]) == [1, 0, 1, 1, 0, 0]
+    assert not dynacomp.stats()["breaks"]
+
+
+def test_numbers_that_change_in_a_frame_are_expected_to_behind_its_breaks():
+    def program(i, x):
+        board, rng = [0] * 6, np.random.default_rng(i)
+        for _ in range(3):
+            board[int(rng.integers(6))] += 1
+            x = x * (board[0] + 2 * board[1] - board[2] + 3 * board[3] - 2 * board[4] + board[5])
+        return x, board
+
+    found = captures_of(program, [(i, X) for i in range(12)], capture_idle=False)
+    assert not any(found[4:]) and sum(found) <= 13
+
+
+def test_what_goes_on_over_changing_items_needs_no_miss_of_its_own():
+    """The dict, the iterator over it, the loop in the comprehension, and the rows: each had to change first."""
+    def program(pairs, x):
+        groups = collections.defaultdict(list)
+        for name, value in pairs:
+            groups[name].append(value)
+        return {name: x * sum(values) for name, values in groups.items()}
+
+    def pairs(i):
+        rng = np.random.default_rng(i)
+        return [("abcdefgh"[k], float(k)) for k in rng.integers(0, 8, 6)]
+
+    found = captures_of(program, [(pairs(i), X + i) for i in range(14)], capture_idle=False)
+    assert not any(found[4:6]) and sum(found[4:]) <= 1 and not dynacomp.stats()["frames_eager"]
+
+
+def test_arrays_in_the_groups_of_changing_keys():
+    def program(pairs):
+        groups = {}
+        for name, value in pairs:
+            groups.setdefault(name, []).append(value)
+        return {name: jnp.stack(values).mean(0) for name, values in groups.items()}
+
+    def pairs(i):
+        return [("abc"[k], X * k) for k in np.random.default_rng(i).integers(0, 3, 6)]
+
+    found = captures_of(program, [(pairs(i),) for i in range(14)], capture_idle=False)
+    assert sum(found[5:]) <= 1 and not dynacomp.stats()["frames_eager"]
+
+
+def test_conditions_behind_a_break_that_keep_tearing():
+    """Each forest took another entry, up to half of all."""
+    def program(edges, x):
+        above = list(range(6))
+
+        def root(a):
+            while above[a] != a:
+                above[a] = above[above[a]]
+                a = above[a]
+            return a
+
+        for a, b in edges:
+            above[root(a)] = root(b)
+        return x * len({root(a) for a in range(6)})
+
+    calls = [(np.random.default_rng(i).integers(0, 6, (5, 2)).tolist(), X) for i in range(12)]
+    found = captures_of(program, calls, capture_idle=False)
+    assert sum(found) <= 8
