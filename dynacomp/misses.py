@@ -188,12 +188,13 @@ def missed(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], his
     if history.wait:
         history.wait -= 1
         return eager(code, *history.failure)
-    if (is_churning(code, options, history) or rounds.parts_of(code).is_useless()
-            or not options.fullgraph and classes_anew.are_made_anew(code, fn, args, history)):
+    anew = 0 if options.fullgraph else classes_anew.made_anew(code, fn, args, history)
+    if is_churning(code, options, history) or rounds.parts_of(code).is_useless() or anew >= classes_anew.CALLS:
         failed_now = failed_guard(fn, code, args)
         history.served.clear()
-        history.churned += 1
-        _native.rest(code, min(MAX_WAIT, 1 << 2 * history.churned + 4))
+        if _native.current() is not None or not classes_anew.CALLS <= anew < classes_anew.SURE:  # found by the hook
+            history.churned += 1
+            _native.rest(code, min(MAX_WAIT, 1 << 2 * history.churned + 4))
         return eager(code, "churn", f"{history.captures} of {callers.shown(code).co_qualname}" + (
             f", lately because of {failed_now}" if failed_now else ""))
     held_back = None if options.fullgraph else denied(code, options)

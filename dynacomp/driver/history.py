@@ -136,6 +136,7 @@ class History:
         self.data = False  # whether calls have had other texts or contents of containers
         self.frozen: dict[str, Frozen] = {}  # sizes that something in this code needs as constants
         self.churned = 0  # how often it was left to Python because its entries served next to nothing
+        self.made_anew: set[str] = set()  # names of classes that were other ones in call after call
         self.served: list[int] = []  # how many calls entries had served at each capture
         self.hits = 0  # the same, now
         self.lock = threading.RLock()  # one thread captures, the others wait for its entry

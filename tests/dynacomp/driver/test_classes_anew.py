@@ -1,6 +1,7 @@
 """`dynacomp.driver.classes_anew`: few captures for classes that calls make anew; those that take turns are kept."""
 
 import functools
+import gc
 from typing import Any, Generic, Protocol, TypeVar
 
 import jax.numpy as jnp
@@ -42,7 +43,8 @@ def test_a_class_of_a_metaclass_made_in_the_call():
         return Layer(k)(x)
 
     counts = captures_of(program, lambda i: (X + i, i))
-    assert sum(counts[7:]) == 0 and dynacomp.stats()["frames_eager"]["churn"]
+    assert sum(counts[7:]) == 0, counts
+    assert dynacomp.stats()["frames_eager"]["churn"]
 
 
 def test_generics_and_protocols_made_in_the_call():
@@ -81,6 +83,22 @@ def test_an_object_of_the_caller_whose_class_is_made_for_each_call():
     assert captures_of(program, lambda i: (layer(2.0), X + i), 6, fullgraph=True) == [1] * 6
 
 
+def test_entries_that_die_with_their_classes_are_not_made_again():
+    def layer(k):
+        class Layer:
+            def __call__(self, x):
+                return x * k
+
+        return Layer()
+
+    def args(i):
+        if i > 4:
+            gc.collect()
+        return layer(2.0), X + i
+
+    assert sum(captures_of(lambda model, x: model(x) + 1, args, 12)[3:]) == 1  # that of `__call__`, once
+
+
 def test_a_few_classes_of_one_name_that_take_turns_have_an_entry_each():
     """A factory makes them once."""
     @functools.cache
@@ -95,6 +113,27 @@ def test_a_few_classes_of_one_name_that_take_turns_have_an_entry_each():
         layer.cache_clear()
         captures_of(lambda model, x: model(x) + 1, lambda i, turns=turns: (layer(turns(i) + 1.0), X + i), 16)
         assert not dynacomp.stats()["frames_eager"]
+
+
+def test_classes_that_come_back_are_captured_though_each_was_new_at_first():
+    """Many models, each of a class of its own, that take turns; Python runs some of them in the first round: their
+    `__call__` is captured twice."""
+    def layer(k):
+        class Layer:
+            def __call__(self, x):
+                return x * k
+
+        return Layer()
+
+    models, eager = [layer(float(k)) for k in range(7)], {}
+
+    def args(i):
+        eager[i] = dynacomp.stats()["frames_eager"].get("churn", 0)
+        return models[i % 7], X + i
+
+    counts = captures_of(lambda model, x: model(x) + 1, args, 28)
+    assert eager[7] and eager[14] == eager[27] == dynacomp.stats()["frames_eager"]["churn"]
+    assert sum(counts[:14]) == 7 + 2 and not any(counts[14:])
 
 
 def test_a_served_entry_begins_the_count_again():
