@@ -26,6 +26,8 @@ from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.questions import is_dict, is_set, is_tuple
 from dynacomp.capture.values.value import Value, as_python
 from dynacomp.capture.wrapping.builder import realize
+from dynacomp.capture.wrapping.keyed_tables import as_constant
+from dynacomp.capture.wrapping.partial_tables import Entries, held_as
 
 
 def getitem(cap: Capture, table: DictV, key: Value) -> Value:
@@ -176,6 +178,10 @@ def _dict_pop(cap: Capture, v: DictV, key: Value, *default: Value) -> Value:
 
 
 def _popitem(cap: Capture, v: DictV, last: Value = Const(True)) -> Value:
+    first = v.items.first() if isinstance(v.items, Entries) and not truth(cap, last) else None
+    if first is not None:
+        name = realize(cap, first)
+        return TupleV([name, _dict_pop(cap, v, name)])
     if not v.items:
         raise raised(KeyError, "dictionary is empty" if v.cls is collections.OrderedDict else
                      "popitem(): dictionary is empty")
@@ -205,6 +211,12 @@ def _move_to_end(cap: Capture, v: DictV, key: Value, last: Value = Const(True)) 
     if name not in v.items:
         raise missing_key(key)
     removing(cap, v)
+    if isinstance(v.items, Entries) and not v.items.whole:
+        if as_python(last):
+            v.items.move(name)
+            return
+        name = as_constant(name)
+    name = held_as(name, v.items)
     moved = {name: v.items.pop(name)}
     v.items = {**v.items, **moved} if as_python(last) else {**moved, **v.items}
 

@@ -476,7 +476,7 @@ def assemble(code: CodeType, body: list[Any], more: tuple[str, ...] = ()) -> Cod
     return to_code(bc)
 
 
-def _change(w: Writer, fn: Callable[..., None], v: Value, *more: int | bytes | None) -> None:
+def _change(w: Writer, fn: Callable[..., None], v: Value, *more: int | bytes | tuple[int, ...] | None) -> None:
     """After the Graph: `fn(object, content, *more)`, the content being what lies on the stack now."""
     kept = w.e.store_temp("k")
     loads = [partial(w.e.op, "LOAD_FAST", name) for name in (w.save(v), kept)]
@@ -507,12 +507,13 @@ def _prepare_dict(w: Writer, v: DictV) -> None:
     _change(w, runtime.replace_dict, v)
 
 
-def _update_dict(w: Writer, v: DictV, gone: list[Any], stored: list[tuple[Any, Any]]) -> None:
+def _update_dict(w: Writer, v: DictV, gone: list[Any], stored: list[tuple[Any, Any]], moved: list[Any]) -> None:
     load_keys(w.e, gone)
     load_keys(w.e, [key for key, _ in stored])
     w.e.tuple([item for _, item in stored])
     w.e.op("BUILD_TUPLE", 3)
-    _change(w, runtime.update_dict, v)
+    moves = tuple(n for n, (key, _) in enumerate(stored) if key in moved)
+    _change(w, runtime.update_dict, v, *([moves] if moves else []))
 
 
 def _prepare_set(w: Writer, v: SetV) -> None:

@@ -399,13 +399,16 @@ def extend_list(obj: Any, items: tuple) -> None:
     list.extend(obj, items)
 
 
-def update_dict(obj: Any, change: tuple[tuple, tuple, tuple]) -> None:
-    """Takes keys out of a dict and stores values under others: keys that go, keys, their values."""
+def update_dict(obj: Any, change: tuple[tuple, tuple, tuple], moves: tuple[int, ...] = ()) -> None:
+    """Takes keys out of a dict and stores values under others: keys that go, keys, their values. moves: which of them
+    are there and go to the end of an OrderedDict."""
     obj, (gone, keys, values) = unhold(obj), change
     kind: Any = collections.OrderedDict if issubclass(type(obj), collections.OrderedDict) else dict
     for key in gone:
         kind.pop(obj, key, None)
-    for key, value in zip(keys, values):
+    for n, (key, value) in enumerate(zip(keys, values)):
+        if n in moves and dict.__contains__(obj, key):
+            kind.move_to_end(obj, key)
         kind.__setitem__(obj, key, value)
 
 

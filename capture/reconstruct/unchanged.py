@@ -106,9 +106,10 @@ def unmoved(v: ListV) -> tuple[int, int]:
     return front, next((n for n in range(most) if not same(was - 1 - n, v.items[now - 1 - n])), most)
 
 
-def changed_entries(v: DictV) -> tuple[list[Any], list[tuple[Any, Any]]] | None:
-    """The keys of an existing dict that go, and the entries that are stored: what another thread does to the others
-    meanwhile stays. None where that would give another order, or some key has a hash of its own."""
+def changed_entries(v: DictV) -> tuple[list[Any], list[tuple[Any, Any]], list[Any]] | None:
+    """The keys of an existing dict that go, the entries that are stored, and which of their keys move to its end: what
+    another thread does to the others meanwhile stays. None where that would give another order, or some key has a hash
+    of its own."""
     if isinstance(v.items, Entries) and not v.items.whole:
         return v.items.taken()
     if type(v.real) not in KEYS or any(of_class(Value, v.items)):
@@ -117,7 +118,7 @@ def changed_entries(v: DictV) -> tuple[list[Any], list[tuple[Any, Any]]] | None:
     if any(map(hashes_itself, before)) or any(map(operator.is_not, [k for k in before if k in v.items], v.items)):
         return None
     stored = [(k, x) for k, x in v.items.items() if x.source is None or x.source != S.Key(v.source, k)]  # type: ignore
-    return [k for k in before if k not in v.items], stored
+    return [k for k in before if k not in v.items], stored, []
 
 
 # How the keys of a dict are read at once, whatever other threads do.

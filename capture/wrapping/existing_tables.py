@@ -51,8 +51,8 @@ def _dict(cap: Capture, obj: Any, source: S.Source) -> Value:
 
 def may_be_in_parts(cls: type) -> bool:
     """Whether C code can ask a dict for parts, past what its class overrides: guards take its `len`."""
-    return cls in (dict, collections.defaultdict) or not issubclass(cls, collections.OrderedDict) and (
-        inherits(cls, "__len__"))
+    ordered = issubclass(cls, collections.OrderedDict)
+    return cls in (dict, collections.defaultdict, collections.OrderedDict) or not ordered and inherits(cls, "__len__")
 
 
 def _shown(cap: Capture, obj: Any, source: S.Source) -> Value:

@@ -6,11 +6,12 @@ there are (see `changing_contents`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from dynacomp.capture._native import iterated
 from dynacomp.capture.base.errors import Break
+from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.graph.avals import ARRAY_TYPE
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.values import sources as S
@@ -18,10 +19,12 @@ from dynacomp.capture.values.computed import ScalarV
 from dynacomp.capture.values.questions import is_dict, is_list, is_set, is_value
 from dynacomp.capture.values.value import Lazy, Value
 from dynacomp.capture.wrapping.builder import is_plain_instance
+from dynacomp.capture.wrapping.builtin_subclasses import own_iter
 from dynacomp.capture.wrapping.changing_contents import in_parts, reading
 from dynacomp.capture.wrapping.keyed_tables import ChangingKey, Keyed, as_constant
 
 ITEMS = (ARRAY_TYPE, int, float, bool, complex, str, dict, list, tuple)
+FIRST = (int, str, bytes)  # keys that change of which guards say the type
 MISSING = object()
 
 
@@ -31,6 +34,24 @@ def entry_of(table: dict[Any, Any], key: Any) -> Any:
     if found is MISSING:
         raise KeyError(key)
     return found
+
+
+def first_of(table: dict[Any, Any]) -> Any:
+    """The key that stands first."""
+    for key in own_iter(table):
+        return key
+    raise KeyError("no key")
+
+
+def entries_in_order(table: dict[Any, Any]) -> list[tuple[Any, Any]]:
+    """In the order that the dict shows: an OrderedDict has one of its own."""
+    return [(key, dict.__getitem__(table, key)) for key in own_iter(table)]
+
+
+def held_as(key: Any, keys: Iterable[Any]) -> Any:
+    """The constant among the keys of a table that equals this one: `True` where it was stored under that, and 1 is
+    asked for."""
+    return next((k for k in keys if is_literal(k) and k == key), key) if is_literal(key) else key
 
 
 def is_found_anywhere(obj: Any) -> bool:
@@ -51,13 +72,14 @@ def count(cap: Capture, v: Value) -> tuple[Lazy, int] | None:
 
 class Entries(Keyed):
     """The `items` of the DictV that stands for the dict `table`, found at `source`, of which only the keys that were
-    asked for are guarded, until all are. gone: keys of the table that were taken out, if only for a while; there: its
-    ChangingKeys that the table has."""
+    asked for are guarded, until all are. gone: keys of the table that were taken out, if only for a while; moved: those
+    that were put at its end; there: its ChangingKeys that the table has."""
 
     def __init__(self, cap: Any, table: dict[Any, Any], source: S.Source) -> None:
         super().__init__(cap)
         self.table, self.source, self.whole = table, source, False
         self.gone: list[Any] = []
+        self.moved: list[Any] = []
         self.there: list[ChangingKey] = []
 
     def look(self) -> None:
@@ -74,16 +96,16 @@ class Entries(Keyed):
         self.settle()
         self.all_wanted()
         self.whole = True
-        self.cap.guards.add("keys", self.source, tuple(self.table))
+        self.cap.guards.add("keys", self.source, tuple(own_iter(self.table)))
         seen = dict(dict.items(self))
         dict.clear(self)
         dict.update(self, {k: seen.pop(k) if k in seen else Lazy(x, S.Key(self.source, k))
-                           for k, x in dict.items(self.table) if k not in self.gone})
+                           for k, x in entries_in_order(self.table) if k not in self.gone and k not in self.moved})
         dict.update(self, seen)
 
     def settle(self) -> None:
         super().settle()
-        self.gone = [as_constant(k) for k in self.gone]
+        self.gone, self.moved = [as_constant(k) for k in self.gone], [as_constant(k) for k in self.moved]
         self.there.clear()
 
     def known(self) -> Any:
@@ -106,10 +128,28 @@ class Entries(Keyed):
             return S.At("at", (self.source, key.asked.source), entry_of)
         return S.Key(self.source, key)
 
-    def taken(self) -> tuple[list[Any], list[tuple[Any, Any]]]:
-        """The keys of the table that go, and the entries that are stored."""
-        return list(self.gone), [(k, x) for k, x in dict.items(self) if k in self.gone or x.source is None
-                                 or x.source != self._given(k)]
+    def taken(self) -> tuple[list[Any], list[tuple[Any, Any]], list[Any]]:
+        """The keys of the table that go, the entries that are stored, and which keys of those go to its end."""
+        return list(self.gone), [(k, x) for k, x in dict.items(self) if k in self.gone or k in self.moved
+                                 or x.source is None or x.source != self._given(k)], list(self.moved)
+
+    def first(self) -> Lazy | None:
+        """The key that stands first, which is another in each call; None where that is to be looked at whole."""
+        key = next(own_iter(self.table), None)
+        if self.whole or self.gone or self.moved or type(key) not in FIRST:
+            return None
+        return Lazy(key, S.At("first", (self.source,), first_of))
+
+    def move(self, key: Any) -> None:
+        """Puts a key that is there at the end, as `OrderedDict.move_to_end` does."""
+        asked = self.place(key)
+        given = asked not in self.gone and self._was_there(asked)
+        own = held_as(asked, own_iter(self.table) if given else dict.__iter__(self))
+        if given and own not in self.moved:
+            self.moved.append(own)
+        item = super().pop(asked)
+        with self.own(own):
+            dict.__setitem__(self, own, item)
 
     def _place_changing(self, key: ChangingKey) -> Any:
         """Of some items guards tell only under one key what they are: that is a constant."""
@@ -164,6 +204,8 @@ class Entries(Keyed):
         own = self.place(key)
         if not self.whole and own not in self.gone and self._was_there(own):
             self.gone.append(own)
+        if own in self.moved:
+            self.moved.remove(own)
         found = super().pop(own)
         if type(own) is ChangingKey:  # with which other keys are compared as before
             self.changing.append(own)

@@ -85,3 +85,70 @@ def test_integers_of_numpy_are_keys_like_pythons(fn):
         assert repr(compiled(*args)) == repr(fn(*args))
         captures.append(dynacomp.stats()["frames_captured"] - before)
     assert sum(captures[8:12]) == 0, captures
+
+
+CACHE: collections.OrderedDict = collections.OrderedDict()
+
+
+def cached(key, x):
+    if key in CACHE:
+        CACHE.move_to_end(key)
+        return CACHE[key]
+    value = CACHE[key] = x * 2
+    if len(CACHE) > 4:
+        CACHE.popitem(last=False)
+    return value
+
+
+@pytest.mark.parametrize("keys", ["abcdefgabcaagfe", [3, 4, 5, 3, 6, 7, 8, 3, 8, 9, 5, 6]])
+def test_a_cache_that_forgets_what_was_used_longest_ago(keys):
+    """Each call was captured, for the keys that the cache had then, up to where Python ran it."""
+    def calls(fn):
+        CACHE.clear()
+        return [(repr(fn(key, jnp.arange(3.0) + at)), list(CACHE)) for at, key in enumerate(keys)]
+
+    dynacomp.reset()
+    want = calls(cached)
+    assert calls(dynacomp.jit(cached, backend="eager")) == want
+    assert dynacomp.stats()["frames_captured"] <= 7 and not dynacomp.stats()["frames_eager"]
+    assert set(dynacomp.stats()["breaks"]) <= {"scalar_branch"}  # whether the key is there, with the fifth capture
+
+
+MOVES = [
+    lambda d, x, a, b: (d.move_to_end(a), list(d), len(d), x * d[a]),
+    lambda d, x, a, b: (d.move_to_end(a), d.move_to_end(b), d.update({b: x}), d.pop(a), b in d),
+    lambda d, x, a, b: (d.move_to_end(a), d.update({"new": x * len(d)}), d.move_to_end(b), next(iter(d))),
+    lambda d, x, a, b: (d.move_to_end(a, last=False), d.popitem(), x),
+    lambda d, x, a, b: (d.popitem(last=False), d.popitem(last=False), d.move_to_end(b) if b in d else x, len(d)),
+    lambda d, x, a, b: (d.pop(a), d.update({a: x}), d.popitem(last=False), d.move_to_end(a) if a in d else x * 2),
+]
+
+
+@pytest.mark.parametrize("fn", MOVES)
+def test_entries_that_move(fn):
+    dynacomp.reset()
+    compiled = dynacomp.jit(lambda d, *args: (fn(d, *args), args[0] * 2), backend="eager")
+    for at in range(12):
+        names = [f"k{(at * 5 + k * 3) % 11}" for k in range(3 + at % 3)]
+        plain, ours = ({name: jnp.arange(2.0) * k for k, name in enumerate(names)} for _ in range(2))
+        plain, ours = collections.OrderedDict(plain), collections.OrderedDict(ours)
+        args = jnp.arange(2.0) + at, names[at % 3], names[(at // 2) % 3]
+        if args[1] == args[2]:
+            continue
+        assert repr(compiled(ours, *args)[0]) == repr(fn(plain, *args)) and repr(ours) == repr(plain)
+        assert list(reversed(ours)) == list(reversed(plain))
+
+
+def test_a_key_that_moves_stays_the_object_that_it_was():
+    """It was 1 from then on."""
+    def fn(x, table, key, last):
+        table.move_to_end(key, last)
+        return x * len(table), list(table)
+
+    for last in (True, False):
+        dynacomp.reset()
+        compiled = dynacomp.jit(fn, backend="eager")
+        for at, (other, key) in enumerate([("a", True), ("b", 1), ("c", 1.0), ("d", 1)]):
+            table = collections.OrderedDict({other: 0, True: 1, "z": 2})
+            assert compiled(jnp.arange(2.0) + at, table, key, last)[1] == list(table)
+            assert len(table) == 3 and list(table)[-1 if last else 0] is True

@@ -460,7 +460,7 @@ def test_what_a_global_holds_is_another_thing_in_each_call_if_it_was_in_the_firs
     dynacomp.reset()
     compiled = dynacomp.jit(program, backend="eager", options={"capture_idle": False})
     assert calls(compiled) == calls(program)
-    assert dynacomp.stats()["frames_captured"] <= 4 and not dynacomp.stats()["frames_eager"]
+    assert dynacomp.stats()["frames_captured"] <= 5 and not dynacomp.stats()["frames_eager"]
 
 
 def test_what_the_objects_hold_that_calls_are_given_is_a_few_things_in_turns():
