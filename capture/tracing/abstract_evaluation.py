@@ -50,7 +50,7 @@ from dynacomp.capture.tracing.failures import (
     zeros,
 )
 from dynacomp.capture.tracing.given_numpys import with_numpys
-from dynacomp.capture.tracing.handed_on import always_anew, handed_on
+from dynacomp.capture.tracing.handed_on import always_anew, handed, handed_back, handed_on, one_level
 from dynacomp.capture.tracing.hosted import refuse_given_back
 from dynacomp.capture.tracing.library_reads import asks_for_types
 from dynacomp.capture.tracing.lowered_args import (
@@ -68,17 +68,7 @@ from dynacomp.capture.tracing.lowered_args import (
     sizes_as_numbers,
     standins_in,
 )
-from dynacomp.capture.tracing.passthrough import (
-    as_numbers,
-    depends,
-    handed,
-    handed_back,
-    is_of_jax,
-    one_level,
-    typed,
-    with_arrays,
-    with_numbers,
-)
+from dynacomp.capture.tracing.passthrough import as_numbers, depends, is_of_jax, typed, with_arrays, with_numbers
 from dynacomp.capture.tracing.traces import (
     CONCRETE,
     has_unknown_axis,

@@ -1,4 +1,4 @@
-"""Which arguments of a jaxpr are results of it, as they are: eager JAX gives back the very array there.
+"""Which arguments of a call or a jaxpr are results of it, as they are: eager JAX gives back the very array there.
 
     >>> import jax
     >>> same = jax.checkpoint(lambda x: x)
@@ -17,9 +17,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 from jax._src.interpreters.partial_eval import DynamicJaxprTrace
 from jax.extend.core import Literal, Var
 from jax.extend.core import primitives as p
+
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.values.questions import is_dict, is_sequence
+from dynacomp.capture.values.value import Value
 
 INNER = {p.custom_jvp_call_p: "call_jaxpr", p.custom_vjp_call_p: "call_jaxpr", p.remat_p: "jaxpr"}
 
@@ -63,6 +68,46 @@ def _through(eqn: Any) -> list[Any]:
     stays = eqn.primitive is p.stop_gradient_p or eqn.primitive is p.device_put_p and not any(
         eqn.params["devices"]) and all(how.name == "REUSE_INPUT" for how in eqn.params["copy_semantics"])
     return [i if stays else None for i in range(len(eqn.outvars))]
+
+
+# --- containers and objects
+
+
+def handed(cap: Capture, values: tuple, given: tuple) -> dict[int, tuple[Any, Value]]:
+    """By identity the containers and objects that a call is `given`, as it sees them, each with its Value."""
+    found: dict[int, tuple[Any, Value]] = {}
+
+    def note(value: Value, real: Any) -> None:
+        value = cap.realize(value)
+        if type(real) is not getattr(value, "cls", None):
+            return
+        if not isinstance(real, tuple) or tuple.__len__(real):
+            found[id(real)] = real, value
+        if is_dict(value) and type(real) is dict:
+            for key, item in value.items.items():
+                note(item, real[key])
+        elif is_sequence(value):
+            base: Any = tuple if isinstance(real, tuple) else list
+            for item, element in zip(value.items, base.__iter__(real)):  # a subclass may iterate over other things
+                note(item, element)
+
+    for value, real in zip((*values[0], *values[1].values()), (*given[0], *given[1].values())):
+        note(value, real)
+    return found
+
+
+def handed_back(made: Any, copy: Any, given: dict[int, tuple[Any, Value]]) -> dict[int, Value]:
+    """By identity the parts of `copy`, a result put together as the one that a call has `made`, that it was given."""
+    if id(made) in given:
+        return {id(copy): given[id(made)][1]}
+    inside = zip(one_level(made), one_level(copy)) if given else ()
+    return {key: value for one, other in inside for key, value in handed_back(one, other, given).items()}
+
+
+def one_level(tree: Any) -> list[Any]:
+    """What stands one level down in a tree: nothing in a leaf."""
+    found = jax.tree_util.default_registry.flatten_one_level(tree)
+    return [] if found is None else list(found[0])
 
 
 # --- tracers

@@ -1,4 +1,4 @@
-"""What a library's call gives back as it went in: Python numbers, arrays, and what holds them.
+"""What a library's call gives back as it went in: Python numbers, and arrays.
 
 While a call is traced, a Python number that changes from call to call is an array, and so is what the library
 makes of it. Eager JAX has a number there where only Python deals with it: a counter of steps that `tree_at` puts
@@ -14,9 +14,6 @@ checkpointed function returns.
 
 An array that came out as it went in is the very array: what `tree_at` leaves alone, a shared layer's weights, what
 `astype` had nothing to do for. `is` then says so.
-
-So it is of containers and objects, whatever library hands them back (`optax.identity().update(updates, state)`): one
-that the program changes afterwards has changed under both names.
 """
 
 from __future__ import annotations
@@ -55,7 +52,6 @@ from dynacomp.capture.tracing.lowered_args import (
 from dynacomp.capture.values.computed import NeedsConcrete, ScalarV
 from dynacomp.capture.values.constant import Const
 from dynacomp.capture.values.objects import ObjectV
-from dynacomp.capture.values.questions import is_dict, is_sequence
 from dynacomp.capture.values.value import Value
 
 # Of JAX's own functions, those that hand through what the function which they call returns beside arrays.
@@ -196,43 +192,6 @@ def with_arrays(cap: Capture, tree: Any, leaves: list[Any], origins: list[Node |
         return leaves
     return [Passed(leaf.shape, leaf.dtype, leaf.weak_type, cap.libraries.handed[origin])
             if type(leaf) is Aval and origin in cap.libraries.handed else leaf for leaf, origin in zip(leaves, origins)]
-
-
-def handed(cap: Capture, values: tuple, given: tuple) -> dict[int, tuple[Any, Value]]:
-    """By identity the containers and objects that a call is `given`, as it sees them, each with its Value."""
-    found: dict[int, tuple[Any, Value]] = {}
-
-    def note(value: Value, real: Any) -> None:
-        value = cap.realize(value)
-        if type(real) is not getattr(value, "cls", None):
-            return
-        if not isinstance(real, tuple) or tuple.__len__(real):
-            found[id(real)] = real, value
-        if is_dict(value) and type(real) is dict:
-            for key, item in value.items.items():
-                note(item, real[key])
-        elif is_sequence(value):
-            base: Any = tuple if isinstance(real, tuple) else list
-            for item, element in zip(value.items, base.__iter__(real)):  # a subclass may iterate over other things
-                note(item, element)
-
-    for value, real in zip((*values[0], *values[1].values()), (*given[0], *given[1].values())):
-        note(value, real)
-    return found
-
-
-def handed_back(made: Any, copy: Any, given: dict[int, tuple[Any, Value]]) -> dict[int, Value]:
-    """By identity the parts of `copy`, a result put together as the one that a call has `made`, that it was given."""
-    if id(made) in given:
-        return {id(copy): given[id(made)][1]}
-    inside = zip(one_level(made), one_level(copy)) if given else ()
-    return {key: value for one, other in inside for key, value in handed_back(one, other, given).items()}
-
-
-def one_level(tree: Any) -> list[Any]:
-    """What stands one level down in a tree: nothing in a leaf."""
-    found = jax.tree_util.default_registry.flatten_one_level(tree)
-    return [] if found is None else list(found[0])
 
 
 def depends(jaxpr: Any) -> list[bool]:
