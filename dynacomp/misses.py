@@ -64,6 +64,7 @@ CHURN, DEAD = (12, 48), (6, 24)  # so many captures in a row, and the entries of
 #                                  Python runs the next ones. DEAD: where so many entries have died
 USELESS = 8  # the same where they served not one; or as many as the code may have entries
 PATIENCE, MAX_WAIT = 3, 4096  # after so many failed captures in a row, calls wait for the next attempt
+TOO_LONG = 6  # failures for which one counts that came to the end of what a capture may take
 REFUSED, UNASKED = 32, 96  # after so many calls of full code, so many in a row ask nobody whether it is full yet
 RESTLESS = 16  # calls of code without an entry for which nobody asks, where captures have become rare
 DEBUGGING = ("jax_debug_nans", "jax_debug_infs", "jax_disable_jit", "jax_no_execution", "jax_check_tracer_leaks",
@@ -344,7 +345,7 @@ def left_to_python(code: weakref.ref[CodeType]) -> None:
 
 def failed(history: History, why: Refusal) -> None:
     """A capture costs far more than a call: one that keeps failing is tried ever more rarely."""
-    history.failures += 1
+    history.failures += TOO_LONG if why.kind == "too_long" else 1
     history.failure = (why.kind, why.detail)
     if history.failures >= PATIENCE:
         history.wait = min(MAX_WAIT, 1 << history.failures)

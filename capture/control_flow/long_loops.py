@@ -27,14 +27,14 @@ from dynacomp.capture.values.computed import ScalarV
 from dynacomp.capture.values.constant import is_exactly
 from dynacomp.capture.values.iterators import CountIterV, GeneratorV, counters
 from dynacomp.capture.values.kind import kind
-from dynacomp.capture.values.questions import is_stream
-from dynacomp.capture.values.value import Value
+from dynacomp.capture.values.questions import is_object, is_stream
+from dynacomp.capture.values.value import Value, next_serial
 
 MAX_UNROLLED_OPS = 4_000  # array operations of one unrolled loop
 LONG_ROUNDS, LONG_OPS = 8, 300  # a counted loop with both becomes one node, if it may: that is compiled sooner
 MAX_ROUNDS, MAX_LOOP_OPS = 48, 100  # a loop with more of both is not unrolled
 MAX_ITEMS = 256  # the same for loops over objects that exist, such as the layers or leaves of a model
-MAX_LOOP_STEPS = 1_000_000  # instructions of a loop with array operations: half of what a capture may have
+MAX_LOOP_STEPS = 1_000_000  # instructions of so many rounds with array operations
 MAX_IDLE_STEPS = 100_000  # instructions of a loop that makes no array operation: such a loop runs in Python
 
 
@@ -57,8 +57,9 @@ def watch_loop(cap: Capture, frame: Frame, instr: Instruction) -> None:
     begun, made = since_entered(frame, instr, loop, cap.progress.captured_ops)
     rounds = rounds_of(frame, instr, begun)
     expected = made // (begun - 1) * rounds if begun > 2 else made
+    given, loop.serial = gives_objects(frame, loop), next_serial()
     most = MAX_ITEMS if items else MAX_ROUNDS
-    slow = bool(ops) and not cap.bodies and _steps(cap, loop, rounds - begun) > MAX_LOOP_STEPS
+    slow = bool(ops) and rounds > MAX_ROUNDS and not cap.bodies and _steps(cap, loop, rounds - begun) > MAX_LOOP_STEPS
     if is_going_on(frame, instr) and (loop.rounds > 1 or goes_on_behind(frame.code.code, instr.index)):
         leave(cap, loop, "rounds")
     if cap.may_break and growing_arrays.is_too_long(frame, instr, loop, expected):
@@ -67,7 +68,7 @@ def watch_loop(cap: Capture, frame: Frame, instr: Instruction) -> None:
         _end_by_sizes(cap, loop)
     if instr.name != "FOR_ITER" and ops and loop.relations < len(cap.sizes.scope.relations):
         _roll(cap, (id(frame.code.code), frame.code.at[instr.argval]))  # a `while` that sizes end
-    if rounds > begun and rounds >= LONG_ROUNDS and expected > LONG_OPS:
+    if rounds > begun and rounds >= LONG_ROUNDS and expected > LONG_OPS and not given:
         _roll(cap, (id(frame.code.code), instr.index))
     if slow or max(ops, expected) > MAX_UNROLLED_OPS or loop.rounds > most and (ops > MAX_LOOP_OPS or idle):
         key = (id(frame.code.code), instr.index if instr.name == "FOR_ITER" else frame.code.at[instr.argval])
@@ -145,6 +146,13 @@ def is_over_items(frame: Frame, instr: Instruction) -> bool:
         return True
     head = instr if instr.name == "FOR_ITER" else frame.code.instrs[frame.code.at[instr.argval]]
     return head.name == "FOR_ITER" and not is_counted(frame.stack[-1])
+
+
+def gives_objects(frame: Frame, loop: Loop) -> bool:
+    """Whether a generator has given out an object that it has not made in this round, such as one of a model's layers:
+    what a loop does with it is no node."""
+    given = frame.gave
+    return given is not None and is_object(given) and (given.source is not None or given.serial < loop.serial)
 
 
 def is_counted(it: Value) -> bool:

@@ -31,7 +31,7 @@ def _return_generator(cap: Capture, f: Frame, i: Instruction) -> None:
 
 @opcode("YIELD_VALUE")
 def _yield(cap: Capture, f: Frame, i: Instruction) -> None:
-    f.yielded = f.pop()
+    f.yielded = f.gave = f.pop()
 
 
 @opcode("GEN_START", "GET_YIELD_FROM_ITER")

@@ -37,7 +37,9 @@ from dynacomp.capture.values.kind import kind
 from dynacomp.capture.values.objects import CellV, ObjectV
 from dynacomp.capture.values.value import NotConstant, Value, next_serial
 
-MAX_STEPS = 2_000_000  # instructions a capture; a longer Python loop is run, not unrolled
+MAX_STEPS, MAX_OPS = 2_000_000, 20_000  # instructions a capture; a longer Python loop is run, not unrolled. Below so
+#   many array operations, each allows for more: in eager JAX, too, each is made ready at a program's first call
+STEPS_AN_OP = 5_000
 STEPS_AN_ITEM = 10  # what an element that nothing looks at counts
 MAX_IDLE_CALL = 20_000  # the same for a call, where the data that the frame is given changes
 MAX_DEPTH = 120  # inlined calls inside each other
@@ -61,6 +63,7 @@ class Loop:
     rounds: int = 0
     iterator: Any = None  # what it goes over, since it was entered last
     entered: tuple[int, int] = (0, 0)  # the rounds before that, and the operations captured before that
+    serial: int = 0  # Values with a lower one were made before the last round
     shapes: Any = field(default_factory=dict)  # of arrays, as the last round found them: see `growing_arrays`
 
 
@@ -82,6 +85,7 @@ class Frame:
     handling: list[HandlingV] = field(default_factory=list)  # exceptions being handled, innermost last
     result: Value | None = None
     yielded: Value | None = None
+    gave: Value | None = None  # what it has yielded last
     namespace: Any = None  # the mapping that a class body fills
     function: Any = None  # the function Value, for zero-argument super and generators
     first_local: str | None = None
@@ -164,7 +168,10 @@ class Capture:
         Neither may go on for ever."""
         self.progress.steps += steps
         if self.progress.steps > MAX_STEPS:
-            raise GiveUp("too_long", f"more than {MAX_STEPS} instructions in one capture")
+            ops = self.progress.captured_ops
+            most = MAX_STEPS + STEPS_AN_OP * ops if ops <= MAX_OPS else MAX_STEPS
+            if self.progress.steps > most:
+                raise GiveUp("too_long", f"more than {most} instructions in one capture, for {ops} array operations")
 
     def globals_source(self, table: dict[str, Any]) -> S.Source | None:
         """How bytecode and guards find a module's globals: None for the outermost frame's own."""

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import dynacomp
+from dynacomp.capture import frame
 from dynacomp.capture.control_flow import long_loops
+from dynacomp.capture.symbolic import machine
 from tests.changing.kit import outcome, unlike
 
 
@@ -153,12 +155,76 @@ def optimized(x, steps):
 def test_a_loop_of_many_instructions_runs_in_python_and_the_rest_stays_compiled(monkeypatch):
     """All ran in Python, once the instructions of a whole capture were spent."""
     monkeypatch.setattr(long_loops, "MAX_LOOP_STEPS", 20_000)
+    monkeypatch.setattr(long_loops, "MAX_LOOP_OPS", 1000)
     dynacomp.reset()
     compiled, made = dynacomp.jit(optimized), []
     for n in range(6):
         x = jnp.arange(3.0 + n)
-        wrong = unlike(outcome(optimized, (x, 30 + n)), outcome(compiled, (x, 30 + n)))
+        wrong = unlike(outcome(optimized, (x, 50 + n)), outcome(compiled, (x, 50 + n)))
         assert not wrong, wrong
         made.append(dynacomp.stats()["frames_captured"])
     assert made[-1] == made[2] and not dynacomp.stats()["frames_eager"]
     assert "long_loop" in dynacomp.stats()["breaks"]
+
+
+class Layer:
+    def __init__(self, scale):
+        self.scale = scale
+
+    def __call__(self, x):
+        for k in range(10):
+            x = jnp.tanh(x * self.scale) + jnp.sin(x) * k - jnp.mean(x)
+        return x
+
+
+class Layers:
+    """A container whose `__iter__` is a generator, as that of `flax.nnx.List`."""
+
+    def __init__(self, *layers):
+        self.layers = layers
+
+    def __iter__(self):
+        for i in range(len(self.layers)):
+            yield self.layers[i]
+
+
+def through(model, x):
+    for layer in model:
+        x = layer(x)
+    return x
+
+
+def made_anew(model, x):
+    return through(Layers(*(Layer(layer.scale) for layer in model)), x)
+
+
+@pytest.mark.parametrize("fn", [through, made_anew])
+def test_layers_that_a_generator_gives_are_captured_at_the_first_attempt(fn, monkeypatch):
+    """A loop over objects becomes no node: it was tried four times (a model of NNX with eight layers)."""
+    attempts, attempt = [], frame.attempt
+    monkeypatch.setattr(frame, "attempt", lambda cap: attempts.append(cap.root.code.co_name) or attempt(cap))
+    dynacomp.reset()
+    compiled = dynacomp.jit(fn, backend="eager")
+    for n in range(4):
+        model, x = Layers(*(Layer(jnp.asarray(k / 4)) for k in range(12))), jnp.ones(3 + n)
+        np.testing.assert_allclose(compiled(model, x), fn(model, x), rtol=1e-5)
+    assert len(attempts) == dynacomp.stats()["frames_captured"] <= 2 and not dynacomp.stats()["breaks"]
+
+
+def many(x, texts):
+    for text in texts:
+        x = x + len("".join(sorted(f"{i}{text}" for i in range(20))))
+    return x
+
+
+def test_array_operations_allow_for_more_instructions(monkeypatch):
+    """A large model of a library whose own code is entered: it ran in Python, after the time for a capture."""
+    texts, x = [f"a{k}" for k in range(30)], jnp.ones(2)
+    monkeypatch.setattr(machine, "MAX_STEPS", 1000)
+    for ops in (20_000, 5):
+        dynacomp.reset()
+        monkeypatch.setattr(machine, "MAX_OPS", ops)
+        assert (dynacomp.jit(many, backend="eager")(x, texts) == many(x, texts)).all()
+        done = dynacomp.stats()
+        assert done["frames_eager"] == ({} if ops > 30 else {"too_long": 1}), done
+        assert ops < 30 or done["frames_captured"] == 1
