@@ -20,6 +20,7 @@ import dis
 import enum
 import functools
 import gc
+import itertools
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator
@@ -246,9 +247,18 @@ def globals_in(code: types.CodeType) -> tuple[str, ...]:
 
 
 def prints(fn: Any) -> bool:
-    """Whether a library's function itself calls the built-in `print`, as one does that shows what it is given."""
-    return isinstance(fn, types.FunctionType) and "print" in fn.__code__.co_names and "print" in globals_in(
+    """Whether a library's function itself calls the built-in `print` before it has decided anything, as one does that
+    shows what it is given. (What stands in a branch may be for debugging: `eqx.error_if` has one.)"""
+    return isinstance(fn, types.FunctionType) and "print" in fn.__code__.co_names and "print" in _loaded_first(
         fn.__code__) and fn.__globals__.get("print", builtins.print) is builtins.print
+
+
+@remembered
+def _loaded_first(code: types.CodeType) -> frozenset[str]:
+    """The globals that a function's code loads on every way through it: before its first jump."""
+    jumps = (*dis.hasjrel, *dis.hasjabs)
+    first = itertools.takewhile(lambda i: i.opcode not in jumps, dis.get_instructions(code))
+    return frozenset(i.argval for i in first if i.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
 
 
 def opens_files(fn: types.FunctionType) -> bool:

@@ -363,3 +363,15 @@ def test_functions_that_note_what_they_gave_are_called_in_python():
     for n in range(10):
         np.testing.assert_allclose(compiled(X + n, n), by_call_primitive(X + n, n), rtol=1e-6)
     assert dynacomp.stats()["graphs"] > before and "internal" not in dynacomp.stats()["frames_eager"]
+
+
+def test_what_a_library_may_print_in_a_branch_breaks_nothing():
+    """`eqx.error_if` prints where its errors open a debugger: each was a graph break."""
+    def checked(x):
+        return eqx.error_if(x * 2, x.sum() < 0, "negative") + 1
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(checked, backend="eager")
+    for n in range(1, 5):
+        np.testing.assert_array_equal(compiled(jnp.ones(n)), checked(jnp.ones(n)))
+    assert not dynacomp.stats()["breaks"] and dynacomp.stats()["frames_captured"] <= 3
