@@ -20,7 +20,7 @@ from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.questions import is_number, is_plain_tuple, is_scalar
 from dynacomp.capture.values.standing import LaterV
 from dynacomp.capture.values.value import Value, existing, now, type_of
-from dynacomp.capture.wrapping.immutability import TREEDEF, says_literals
+from dynacomp.capture.wrapping.immutability import TREEDEF, says_constants
 
 
 def is_same(a: Value, b: Value) -> bool:
@@ -89,7 +89,7 @@ def _same_function(cap: Capture, a: Const, b: Const) -> bool:
 
 
 def _known_by_value(obj: Any) -> bool:
-    return is_literal(obj) or type(obj) in (slice, range) or type(obj) is TREEDEF and says_literals(obj)
+    return is_literal(obj) or type(obj) in (slice, range) or type(obj) is TREEDEF and says_constants(obj)
 
 
 def _guard_identity(cap: Capture, a: Value, b: Value, answer: bool) -> None:

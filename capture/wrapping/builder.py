@@ -58,7 +58,7 @@ from dynacomp.capture.wrapping.builtin_subclasses import (
     read_payload,
 )
 from dynacomp.capture.wrapping.changing_contents import reading
-from dynacomp.capture.wrapping.immutability import TREEDEF, is_changeable, is_python_class, says_literals
+from dynacomp.capture.wrapping.immutability import TREEDEF, is_changeable, is_python_class, says_constants
 from dynacomp.capture.wrapping.keyed_tables import settled
 
 
@@ -162,7 +162,7 @@ def _identity(cap: Capture, obj: Any, source: S.Source) -> Value:
 
 def _treedef(cap: Capture, obj: Any, source: S.Source) -> Value:
     """The structure of a tree, often made anew, is what it says."""
-    if not says_literals(obj):
+    if not says_constants(obj):
         return _wrap_other(cap, obj, source)
     cap.guards.add("tree", source, obj)
     return Const(obj, source=source)

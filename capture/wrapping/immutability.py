@@ -20,7 +20,7 @@ import numpy as np
 
 from dynacomp.capture.base.classes import entries, module_name, mro
 from dynacomp.capture.base.errors import Break
-from dynacomp.capture.base.literals import LITERALS, is_literal
+from dynacomp.capture.base.literals import LITERALS, is_literal, leaves
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.symbolic.libraries import is_pure_module
 
@@ -86,3 +86,20 @@ def says_literals(treedef: Any) -> bool:
         return True
     held = tuple(data[1]) if type(data[1]) is list else data[1]
     return (is_literal(held) or isinstance(held, type)) and all(map(says_literals, treedef.children()))
+
+
+def says_constants(treedef: Any) -> bool:
+    """Whether all that a structure says is literals, classes, and objects of pure libraries that are compared by
+    identity and never change (`equinox._module._Missing`, in each Equinox module): to compare it runs no code of the
+    program, and one that is equal says the same."""
+    data = treedef.node_data()
+    if data is None:
+        return True
+    held = tuple(data[1]) if type(data[1]) is list else data[1]
+    return (isinstance(held, type) or all(map(_is_constant, leaves(held)))) and all(
+        map(says_constants, treedef.children()))
+
+
+def _is_constant(obj: Any) -> bool:
+    cls = type(obj)
+    return cls in LITERALS or is_pure_module(module_name(cls)) and cls.__eq__ is object.__eq__

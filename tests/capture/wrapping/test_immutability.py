@@ -4,10 +4,13 @@ import array
 import types
 import weakref
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 
 import dynacomp
-from dynacomp.capture.wrapping.immutability import is_changeable
+from dynacomp.capture.wrapping.immutability import is_changeable, says_constants, says_literals
+from tests.capture.program_kit import check_one_graph
 
 X = jnp.ones(2)
 
@@ -55,3 +58,26 @@ def test_a_proxy_whose_object_has_died():
             return str(error)
 
     assert dynacomp.jit(ask)(X, weakref.proxy(Thing())) == ask(X, weakref.proxy(Thing()))
+
+
+class Layer(eqx.Module):
+    w: jax.Array
+    k: int = eqx.field(static=True)
+
+
+def test_structures_of_library_modules_are_known_by_what_they_say():
+    """Each call makes them anew (`eqx.filter_jit` hands them on as static arguments), with an object of Equinox in
+    them that is compared by identity."""
+    def program(leaves, structure, first):
+        layer = jax.tree.unflatten(structure, leaves)
+        return layer.w * layer.k, structure is first, structure == first
+
+    first = jax.tree.structure(Layer(X, 2))
+
+    def args(i, k=2):
+        return [X + i], jax.tree.structure(Layer(X, k)), first
+
+    assert says_constants(first) and not says_literals(first)
+    check_one_graph(program, args(0), args(1), args(2))
+    check_one_graph(program, args(0), args(1, 3), args(2, 3), captures=2)
+    check_one_graph(program, ([X], first, first), args(1), captures=2)
