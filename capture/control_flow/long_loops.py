@@ -27,13 +27,14 @@ from dynacomp.capture.values.computed import ScalarV
 from dynacomp.capture.values.constant import is_exactly
 from dynacomp.capture.values.iterators import CountIterV, GeneratorV, counters
 from dynacomp.capture.values.kind import kind
-from dynacomp.capture.values.questions import is_object, is_stream
+from dynacomp.capture.values.questions import is_object, is_opaque, is_stream, is_suspended
 from dynacomp.capture.values.value import Value, next_serial
 
 MAX_UNROLLED_OPS = 4_000  # array operations of one unrolled loop
 LONG_ROUNDS, LONG_OPS = 8, 300  # a counted loop with both becomes one node, if it may: that is compiled sooner
 MAX_ROUNDS, MAX_LOOP_OPS = 48, 100  # a loop with more of both is not unrolled
-MAX_ITEMS = 256  # the same for loops over objects that exist, such as the layers or leaves of a model
+MAX_ITEMS = 256  # the same for loops over objects that are given one by one
+MAX_LISTED, MAX_LISTED_OPS = 2_048, 12_000  # for loops over the items of containers, such as the leaves of a model
 MAX_LOOP_STEPS = 1_000_000  # instructions of so many rounds with array operations
 MAX_IDLE_STEPS = 100_000  # instructions of a loop that makes no array operation: such a loop runs in Python
 
@@ -58,7 +59,8 @@ def watch_loop(cap: Capture, frame: Frame, instr: Instruction) -> None:
     rounds = rounds_of(frame, instr, begun)
     expected = made // (begun - 1) * rounds if begun > 2 else made
     given, loop.serial = gives_objects(frame, loop), next_serial()
-    most = MAX_ITEMS if items else MAX_ROUNDS
+    listed = is_for(frame, instr) and is_listed(frame.stack[-1])
+    most, most_ops = (MAX_LISTED, MAX_LISTED_OPS) if listed else (MAX_ITEMS if items else MAX_ROUNDS, MAX_UNROLLED_OPS)
     slow = bool(ops) and rounds > MAX_ROUNDS and not cap.bodies and _steps(cap, loop, rounds - begun) > MAX_LOOP_STEPS
     if is_going_on(frame, instr) and (loop.rounds > 1 or goes_on_behind(frame.code.code, instr.index)):
         leave(cap, loop, "rounds")
@@ -70,7 +72,7 @@ def watch_loop(cap: Capture, frame: Frame, instr: Instruction) -> None:
         _roll(cap, (id(frame.code.code), frame.code.at[instr.argval]))  # a `while` that sizes end
     if rounds > begun and rounds >= LONG_ROUNDS and expected > LONG_OPS and not given:
         _roll(cap, (id(frame.code.code), instr.index))
-    if slow or max(ops, expected) > MAX_UNROLLED_OPS or loop.rounds > most and (ops > MAX_LOOP_OPS or idle):
+    if slow or max(ops, expected) > most_ops or loop.rounds > most and (ops > MAX_LOOP_OPS or idle):
         key = (id(frame.code.code), instr.index if instr.name == "FOR_ITER" else frame.code.at[instr.argval])
         if ops:
             _roll(cap, key)
@@ -144,8 +146,20 @@ def is_over_items(frame: Frame, instr: Instruction) -> bool:
     what a generator counts are mostly the items that it gives."""
     if frame.code.code.co_flags & inspect.CO_GENERATOR:
         return True
+    return is_for(frame, instr) and not is_counted(frame.stack[-1])
+
+
+def is_for(frame: Frame, instr: Instruction) -> bool:
+    """Whether the loop that `instr` belongs to is a `for`, whose iterator lies on the stack."""
     head = instr if instr.name == "FOR_ITER" else frame.code.instrs[frame.code.at[instr.argval]]
-    return head.name == "FOR_ITER" and not is_counted(frame.stack[-1])
+    return head.name == "FOR_ITER"
+
+
+def is_listed(it: Value) -> bool:
+    """Whether an iterator goes over the items of a container, or of some side by side: there are so many, no more."""
+    if is_stream(it):
+        return it.kind in ("zip", "enumerate") and all(map(is_listed, it.parts))
+    return not is_suspended(it) and not is_opaque(it) and not is_counted(it) and not counters(it)
 
 
 def gives_objects(frame: Frame, loop: Loop) -> bool:

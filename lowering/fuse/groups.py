@@ -32,6 +32,9 @@ from dynacomp.lowering.sizes.indexing import divmod_index, flat, hint, product, 
 MIN_ROWS, MIN_LANES = 8, 256
 """Fewer rows than this do not keep the threads busy: such items fuse only when they are small."""
 SMALL_WORK, MANY_ROWS = 1 << 14, 64
+MAX_ITEMS = 48
+"""More in one kernel: an optimizer's updates of parameters that are alike. Nothing is gained by it, and the compiler's
+time grows faster than the kernel."""
 
 
 @dataclass(eq=False)
@@ -105,6 +108,8 @@ def alone(item: Item) -> Group:
 def fused(reader: Reader, group: Group, more: Sequence[Item]) -> Group | None:
     """`group` with `more` items after its own, or None where they do not fit together."""
     items = [*group.items, *more]
+    if len(items) > MAX_ITEMS:
+        return None
     placed = {i.target for i in items if i.target}
     if any(i.kind == "scatter" or any(r.buffer in placed for r in i.reads) for i in items):
         return None

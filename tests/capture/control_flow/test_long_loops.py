@@ -228,3 +228,17 @@ def test_array_operations_allow_for_more_instructions(monkeypatch):
         done = dynacomp.stats()
         assert done["frames_eager"] == ({} if ops > 30 else {"too_long": 1}), done
         assert ops < 30 or done["frames_captured"] == 1
+
+
+def test_loops_over_many_leaves_stay_in_the_graph():
+    """Those of a container are so many, and no more: from 257 on they were left to Python, below `grad` for good."""
+    def step(leaves, x):
+        grads = jax.grad(lambda leaves: sum(jnp.sum(leaf * x) for leaf in leaves))(leaves)
+        return [leaf - 0.1 * grad for leaf, grad in zip(leaves, grads)]
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(step, backend="eager")
+    for n in range(3):
+        leaves, x = [jnp.full(2, i + n, jnp.float32) for i in range(300)], jnp.float32(n)
+        np.testing.assert_allclose(compiled(leaves, x), step(leaves, x))
+    assert dynacomp.stats()["frames_captured"] == 1 and not dynacomp.stats()["breaks"]

@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 import sympy
 
-from dynacomp.lowering.fuse.groups import Ancestry, Group, _same_extents, alone, cut, fused, may_join, shares_work
+from dynacomp.lowering.fuse.groups import (
+    MAX_ITEMS,
+    Ancestry,
+    Group,
+    _same_extents,
+    alone,
+    cut,
+    fused,
+    may_join,
+    shares_work,
+)
 from dynacomp.lowering.fuse.items import Item
 from dynacomp.lowering.kernel_ir.loops import Const, Load
 from dynacomp.lowering.kernel_ir.printer import text
@@ -176,3 +186,13 @@ def test_lanes_compute_nothing_dear_that_is_the_same_for_all_of_them():
     assert "t0 = tanh(p0[i0])" in text(steps[-1].kernel)
     (step,) = scheduled(lambda a, b: (2 * a)[:, None] * jnp.exp(b), a, b).steps
     assert "exp" in text(step.kernel)
+
+
+def test_a_kernel_has_so_many_items_and_no_more():
+    """Updates of a thousand parameters that are alike were one kernel: minutes of scheduling and of the compiler."""
+    def updates(leaves, x):
+        return [jnp.sin(leaf) * x for leaf in leaves]
+
+    made = scheduled(updates, [np.ones(3, np.float32)] * 200, np.float32(2))
+    written = [len(step.kernel.outputs) for step in made.steps]
+    assert sum(written) == 200 and MAX_ITEMS // 2 < max(written) <= MAX_ITEMS
