@@ -35,7 +35,7 @@ LONG_ROUNDS, LONG_OPS = 8, 300  # a counted loop with both becomes one node, if 
 MAX_ROUNDS, MAX_LOOP_OPS = 48, 100  # a loop with more of both is not unrolled
 MAX_ITEMS = 256  # the same for loops over objects that are given one by one
 MAX_LISTED, MAX_LISTED_OPS = 2_048, 12_000  # for loops over the items of containers, such as the leaves of a model
-MAX_LOOP_STEPS = 1_000_000  # instructions of so many rounds with array operations
+MAX_LOOP_STEPS = 1_000_000  # instructions of a loop with array operations that has more than MAX_ROUNDS rounds
 MAX_IDLE_STEPS = 100_000  # instructions of a loop that makes no array operation: such a loop runs in Python
 
 
@@ -59,8 +59,7 @@ def watch_loop(cap: Capture, frame: Frame, instr: Instruction) -> None:
     rounds = rounds_of(frame, instr, begun)
     expected = made // (begun - 1) * rounds if begun > 2 else made
     given, loop.serial = gives_objects(frame, loop), next_serial()
-    listed = is_for(frame, instr) and is_listed(frame.stack[-1])
-    most, most_ops = (MAX_LISTED, MAX_LISTED_OPS) if listed else (MAX_ITEMS if items else MAX_ROUNDS, MAX_UNROLLED_OPS)
+    most, most_ops = limits(frame, instr, items)
     slow = bool(ops) and rounds > MAX_ROUNDS and not cap.bodies and _steps(cap, loop, rounds - begun) > MAX_LOOP_STEPS
     if is_going_on(frame, instr) and (loop.rounds > 1 or goes_on_behind(frame.code.code, instr.index)):
         leave(cap, loop, "rounds")
@@ -79,6 +78,13 @@ def watch_loop(cap: Capture, frame: Frame, instr: Instruction) -> None:
         if cap.bodies:
             raise Break("too_long", f"{loop.rounds} rounds of a loop in a transformed function")
         leave(cap, loop, "long_loop", f"{max(rounds, loop.rounds)} rounds and more")
+
+
+def limits(frame: Frame, instr: Instruction, items: bool) -> tuple[int, int]:
+    """So many rounds, and array operations, a loop may have and be unrolled."""
+    if is_for(frame, instr) and is_listed(frame.stack[-1]):
+        return MAX_LISTED, MAX_LISTED_OPS
+    return MAX_ITEMS if items else MAX_ROUNDS, MAX_UNROLLED_OPS
 
 
 def _steps(cap: Capture, loop: Loop, left: int) -> int:
@@ -156,9 +162,10 @@ def is_for(frame: Frame, instr: Instruction) -> bool:
 
 
 def is_listed(it: Value) -> bool:
-    """Whether an iterator goes over the items of a container, or of some side by side: there are so many, no more."""
+    """Whether an iterator goes over the items of a container, or of one and others beside it: there are so many, no
+    more."""
     if is_stream(it):
-        return it.kind in ("zip", "enumerate") and all(map(is_listed, it.parts))
+        return it.kind in ("zip", "enumerate") and any(map(is_listed, it.parts))
     return not is_suspended(it) and not is_opaque(it) and not is_counted(it) and not counters(it)
 
 

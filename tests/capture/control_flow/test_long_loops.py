@@ -1,5 +1,6 @@
 """`control_flow.long_loops`: long loops become nodes or run in Python, as far as they are long by themselves."""
 
+import itertools
 import time
 
 import jax
@@ -241,4 +242,28 @@ def test_loops_over_many_leaves_stay_in_the_graph():
     for n in range(3):
         leaves, x = [jnp.full(2, i + n, jnp.float32) for i in range(300)], jnp.float32(n)
         np.testing.assert_allclose(compiled(leaves, x), step(leaves, x))
+    assert dynacomp.stats()["frames_captured"] == 1 and not dynacomp.stats()["breaks"]
+
+
+def test_what_took_too_long_to_capture_is_not_tried_again_in_the_next_calls(monkeypatch):
+    attempts, attempt = [], frame.attempt
+    monkeypatch.setattr(frame, "attempt", lambda cap: attempts.append(cap.root.code) or attempt(cap))
+    monkeypatch.setattr(machine, "MAX_STEPS", 1000)
+    monkeypatch.setattr(machine, "MAX_OPS", 5)
+    dynacomp.reset()
+    compiled, texts = dynacomp.jit(many, backend="eager"), [f"a{k}" for k in range(30)]
+    for n in range(1, 9):
+        assert (compiled(jnp.ones(n), texts) == many(jnp.ones(n), texts)).all()
+    assert attempts.count(many.__code__) == 1 and dynacomp.stats()["frames_eager"]["too_long"] == 8
+
+
+def test_a_zip_with_the_items_of_a_container_ends_with_them():
+    def scaled(leaves, x):
+        return [leaf * x + k for k, leaf in zip(itertools.count(), leaves)]
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(scaled, backend="eager")
+    for n in range(3):
+        leaves = [jnp.full(2, i + n, jnp.float32) for i in range(300)]
+        np.testing.assert_allclose(compiled(leaves, jnp.float32(n)), scaled(leaves, jnp.float32(n)))
     assert dynacomp.stats()["frames_captured"] == 1 and not dynacomp.stats()["breaks"]
