@@ -27,7 +27,7 @@ from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.callables import BuiltinMethodV, MethodV
 from dynacomp.capture.values.computed import ArrayV, LibraryV, NdArrayV, NumberV, ScalarV, SizeV
-from dynacomp.capture.values.constant import Const, holds, is_const, is_open, stands_for
+from dynacomp.capture.values.constant import Const, holds, is_const, is_exactly, is_open, stands_for
 from dynacomp.capture.values.containers import DictV, ListV, SetV, SliceV, TupleV, ViewV, row_kind
 from dynacomp.capture.values.iterators import StreamV
 from dynacomp.capture.values.kind import Kind, define, kind
@@ -36,14 +36,16 @@ from dynacomp.capture.values.questions import (
     is_graph_array,
     is_library_object,
     is_object,
+    is_plain_tuple,
     is_sequence,
     is_set,
     is_slice,
+    is_tuple,
     own_class,
     type_name,
 )
 from dynacomp.capture.values.standing import IdV, LaterV, TraceStateV
-from dynacomp.capture.values.value import NotConstant, Value, as_python, existing, is_changing, type_of
+from dynacomp.capture.values.value import NotConstant, Value, as_python, existing, is_changing, now, type_of
 from dynacomp.capture.wrapping import ndarrays, partial_tables
 from dynacomp.capture.wrapping.builtin_subclasses import is_number, plain
 from dynacomp.capture.wrapping.class_attrs import MISSING, lookup, name_in_errors, resolve
@@ -89,6 +91,8 @@ def _of_sizes(cap: Capture, op: Any, a: Value, b: Value) -> Value:
 
 def _of_constants(cap: Capture, op: Any, a: Value, b: Value) -> Value:
     _refuse_structures(a, b)
+    if op in _SIGNS and _are_plain_tuples(a, b) and any(_holds_changing(cap, v) for v in (a, b)):
+        return _structural(cap, op, a, b)
     try:
         return fold(cap, op, a, b)
     except NotConstant:
@@ -311,16 +315,29 @@ def _structural(cap: Capture, op: Any, a: Value, b: Value) -> Value:
 
 
 def _are_sequences(a: Value, b: Value) -> bool:
-    return is_sequence(a) and row_kind(a) is row_kind(b)
+    return is_sequence(a) and row_kind(a) is row_kind(b) or _are_plain_tuples(a, b)
+
+
+def _are_plain_tuples(a: Value, b: Value) -> bool:
+    return all(is_plain_tuple(v) or is_exactly(v, tuple) for v in (a, b))
+
+
+def _holds_changing(cap: Capture, v: Value) -> bool:
+    """Whether numbers that change may decide how a tuple compares."""
+    return is_changing(v) or is_tuple(v) and any(_holds_changing(cap, item) for item in cap.items(v))
 
 
 def _order(cap: Capture, op: Any, a: Value, b: Value) -> Value:
     """`<` and the like of two sequences: the first elements that differ decide, then the lengths."""
-    left, right = cap.items(a), cap.items(b)
+    left, right = _elements(cap, a), _elements(cap, b)
     for x, y in zip(left, right):
         if not equal(cap, x, y):
             return binary(cap, op, x, y)
     return Const(op(len(left), len(right)))
+
+
+def _elements(cap: Capture, v: Value) -> list[Value]:
+    return [Const(x) for x in as_python(v)] if is_const(v) else cap.items(v)
 
 
 def equal(cap: Capture, a: Value, b: Value) -> bool:
@@ -347,6 +364,19 @@ def _equal_dicts(cap: Capture, a: DictV, b: DictV) -> bool:
 
 def _equal_by_operator(cap: Capture, a: Value, b: Value) -> bool:
     return truth(cap, binary(cap, operator.eq, a, b))
+
+
+def _equal_floats(cap: Capture, a: Value, b: Value) -> bool | None:
+    """Of floats one that is no number equals itself, where the other is the same object."""
+    if not all(isinstance(now(v), float) for v in (a, b)):
+        return None
+    if is_const(a) and is_const(b):
+        return is_or_equals(a.value, b.value)
+    return truth(cap, dynamic_scalars.host("is_or_equals", is_or_equals, a, b))
+
+
+def is_or_equals(a: Any, b: Any) -> bool:
+    return a is b or a == b
 
 
 def _same(cap: Capture, a: Value, b: Value) -> bool | None:
@@ -426,13 +456,14 @@ EQUALITY = Pairs(
     Pair(_equal_ids, some=(IdV,)),
     Pair(_equal_sequences, every=(TupleV, ListV)),
     Pair(_equal_dicts, every=(DictV,)),
+    Pair(_equal_floats, every=(Const, ScalarV)),
     Pair(_equal_by_operator, every=(Const, NumberV, SizeV, ScalarV, SetV, ViewV)),
     Pair(_equal_by_operator, some=(ArrayV, NdArrayV, ObjectV, LibraryV)),
     Pair(_equal_slices, some=(SliceV,), every=(SliceV, Const)),
+    Pair(_equal_tuples, some=(TupleV,), every=(TupleV, Const)),
     Pair(_same),
     Pair(_equal_methods, every=(MethodV,)),
     Pair(_equal_built_in_methods, every=(BuiltinMethodV,)),
-    Pair(_equal_tuples, some=(TupleV,), every=(TupleV, Const)),
     Pair(_equal_unknown, some=UNKNOWN),
     Pair(lambda cap, a, b: False),
 )

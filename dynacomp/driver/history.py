@@ -46,7 +46,20 @@ from dynacomp.capture.numbers.dynamic_scalars import Pinned
 from dynacomp.capture.reconstruct.counted_numbers import Counted
 from dynacomp.capture.symbolic.lessons import Data, Frozen, Policy
 from dynacomp.capture.tracing.made_anew import Anew
-from dynacomp.capture.values.sources import At, Attr, Closure, Count, Dim, Global, Host, Local, SizeOf, Source, passed
+from dynacomp.capture.values.sources import (
+    At,
+    Attr,
+    Closure,
+    Count,
+    Dim,
+    Global,
+    Host,
+    Local,
+    SizeOf,
+    Source,
+    base_of,
+    passed,
+)
 from dynacomp.capture.wrapping.changing_contents import Content, Part
 from dynacomp.marks import dynamic_marks, static_marks
 from dynacomp.options import Options
@@ -131,6 +144,7 @@ class History:
         self.outer: History | None = None  # of the frame that this code goes on with, or that defines its function
         self.resumes: list[weakref.ref[History]] = []  # of what goes on with this code behind its breaks
         self.resumed = False  # whether the code goes on after a graph break: what it is given Python has just made
+        self.cells: tuple[str, ...] = ()  # that the frame has filled itself, of what goes on with it
         self.walks = ""  # the iterator of which the break before has told that it goes over what changes
         self.splits = 0  # how often a condition on changing numbers kept an entry from serving a call
         self.data = False  # whether calls have had other texts or contents of containers
@@ -250,6 +264,7 @@ def history_of(code: CodeType, options: Options, traced: bool) -> History:
             found.outer = outer = history_of(around, options, traced)
             if code.co_name in COMPREHENSIONS:  # Python runs the frame that it is a part of
                 found.resumed, found.restless = True, outer.restless
+        found.cells = fresh_cells(code)
         _define(code, code)
         weakref.finalize(code, _HISTORY.pop, key, None).atexit = False
     return found
@@ -364,7 +379,7 @@ def policy_of(history: History, seen: Seen, options: Options, fn: Any, code: Cod
               args: tuple[Any, ...]) -> Policy:
     """What a capture of this call may ask."""
     return Policy(size_rule(history, seen, options, moved(history, seen, fn, code, args)),
-                  scalar_rule(history, seen, options, is_resume(code), fresh_cells(code)),
+                  scalar_rule(history, seen, options, is_resume(code)),
                   functools.partial(changes_often, history, seen, options), opens(history))
 
 
@@ -414,6 +429,27 @@ def is_under_a_size(source: Source) -> bool:
     return isinstance(source, At) and any(isinstance(part, SizeOf) for part in source.args)
 
 
+def is_under_a_key(history: History, source: Source) -> bool:
+    """Whether that is found in what a container of the frame's holds under a key that changes: what lies there is
+    another as the key is, with other numbers, of another length."""
+    found: Source | None = source
+    while found is not None and not isinstance(found, At):
+        found = base_of(found)
+    return found is not None and _is_frames(history, found.args[0])
+
+
+def _is_frames(history: History, source: Source) -> bool:
+    """Whether only containers lie between that and a local, or a cell that the frame has filled."""
+    found: Source | None = source
+    while found is not None and found.contained:
+        found = base_of(found)
+    return isinstance(found, Local) or _is_own_cell(history, found)
+
+
+def _is_own_cell(history: History, source: Source | None) -> bool:
+    return isinstance(source, Closure) and source.name in history.cells
+
+
 def is_fresh(source: Source) -> bool:
     """Whether Python has just put it on the stack, as what an iterator gave, or in what lies there."""
     argument = passed(source)
@@ -427,15 +463,14 @@ def fresh_cells(code: CodeType) -> tuple[str, ...]:
     return () if of is None else own_cells(of)
 
 
-def scalar_rule(history: History, seen: Seen, options: Options, resumed: bool,
-                cells: tuple[str, ...]) -> Callable[[Source, Any], bool]:
+def scalar_rule(history: History, seen: Seen, options: Options, resumed: bool) -> Callable[[Source, Any], bool]:
     """Which Python numbers and strings are inputs instead of constants: those that were seen to differ, and, after
     a graph break, those that the frame holds then (Python has just computed them, likely)."""
     changes = LOOPS in history.restless
 
     def is_just_made(source: Source) -> bool:
-        own = resumed and (_is_just_made(history, source) or changes and passed(source) is not None)
-        return own or isinstance(source, Closure) and source.name in cells
+        return resumed and _is_just_made(history, source) or history.resumed and (
+            changes and _is_frames(history, source) or is_under_a_key(history, source)) or _is_own_cell(history, source)
 
     def is_dynamic_scalar(source: Source, value: Any) -> bool:
         if options.dynamic is False:
@@ -506,7 +541,8 @@ OFTEN: dict[type, Callable[[History, Seen, Options, Any], bool]] = {
     Anew: lambda history, seen, options, source: len(seen.scalars.get(repr(source), ())) >= MAX_SIZES,
     Identity: lambda history, seen, options, source: history.died >= MAX_MISSES,
     Part: lambda history, seen, options, source: options.dynamic is not False and (
-        _is_just_made(history, source.base) or history.misses_by(source.base) > 0),
+        _is_just_made(history, source.base) or history.resumed and is_under_a_key(history, source.base)
+        or history.misses_by(source.base) > 0),
     Data: lambda history, seen, options, source: history.data,
     Host: lambda history, seen, options, source: history.is_torn() or (
         history.captures >= options.recompile_limit // 2),
@@ -581,7 +617,7 @@ def note_walks(info: Any, code: CodeType, options: Options, traced: bool) -> Non
 def _is_just_made(history: History, source: Source) -> bool:
     """Whether Python has made that, or filled it, in this call: it lies on the stack after a graph break, or in a local
     then."""
-    return history.resumed and (source.is_argument or is_fresh(source))
+    return history.resumed and (source.is_argument or is_fresh(source) or _is_own_cell(history, source))
 
 
 def _is_restless(history: History, container: Source, misses: int, most: int) -> bool:

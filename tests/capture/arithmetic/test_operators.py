@@ -155,3 +155,27 @@ def test_instances_of_float_with_numbers_that_change(program):
     for n in (2, 5, 7):
         assert repr(compiled(jnp.arange(3.0), n)) == repr(program(jnp.arange(3.0), n))
     assert not dynacomp.stats()["frames_eager"]
+
+
+NAN = float("nan")
+FLOATS = (1.0, 2.0, NAN, 3.0, NAN, NAN, 2.0, 1.0, 5.0, NAN)
+
+
+@pytest.mark.parametrize("program", [
+    lambda x, one, other: (x * 2, one < other, one == other, one >= other, one != other),
+    lambda x, one, other: (x * 2, one[0] in [*other], other.count(one[0]), one[0] == other[0]),
+    lambda x, one, other: (x * 2, ("a", one) < ("a", other), min(one, other) == one)])
+def test_tuples_of_floats_that_change(program):
+    """The first items that differ decide, not what each number is; one that is no number equals itself, as the same
+    object: `nan in [nan]` was asked with `==` alone."""
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for i in range(20):
+        args = jnp.arange(3.0), (FLOATS[i % 10], 1.0), (FLOATS[i * 3 % 10], float(i % 3))
+        assert repr(compiled(*args)) == repr(program(*args))
+    assert dynacomp.stats()["frames_captured"] <= 9 and not dynacomp.stats()["frames_eager"]
+
+
+def test_tuples_of_numbers_that_change_by_another_amount_in_each_call():
+    check_one_graph(lambda x, a, b: x * a[0] if a < b else x + b[1], *(
+        (jnp.arange(3.0), (i + 0.5, 1), (i + 2.5, i)) for i in range(8)), captures=2)

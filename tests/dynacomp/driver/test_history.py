@@ -554,3 +554,20 @@ def test_conditions_behind_a_break_that_keep_tearing():
     calls = [(np.random.default_rng(i).integers(0, 6, (5, 2)).tolist(), X) for i in range(12)]
     found = captures_of(program, calls, capture_idle=False)
     assert sum(found) <= 8
+
+
+def test_lists_of_numbers_under_a_key_that_changes():
+    """Behind a break, what lies in a dict under another key in each call was a constant first, row by row."""
+    def program(rows, table):
+        buckets = collections.defaultdict(list)
+        for row in rows:
+            size = next(n for n in (4, 8, 16) if len(row) <= n)
+            buckets[size].append(row + [0] * (size - len(row)))
+        return {size: table[jnp.asarray(buckets[size])].sum(1) for size in sorted(buckets)}
+
+    def rows(i):
+        return [np.random.default_rng(i * 31 + k).integers(
+            1, 9, np.random.default_rng(i + k).integers(2, 9)).tolist() for k in range(5)]
+
+    found = captures_of(program, [(rows(i), jnp.arange(10.0)) for i in range(20)], capture_idle=False)
+    assert sum(found[:8]) <= 7 and sum(found[8:]) <= 2 and not dynacomp.stats()["frames_eager"]
