@@ -26,7 +26,10 @@ from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.values.constant import Const, object_of
 from dynacomp.capture.values.containers import DictV
 from dynacomp.capture.values.frames import NULL
-from dynacomp.capture.values.value import Value
+from dynacomp.capture.values.value import Value, type_of
+from dynacomp.capture.wrapping import class_attrs
+from dynacomp.capture.wrapping.constants import from_python
+from dynacomp.capture.wrapping.immutability import IMMUTABLE_TYPE
 
 
 def look(cap: Capture, what: str) -> Any:
@@ -36,10 +39,10 @@ def look(cap: Capture, what: str) -> Any:
     raise Break("frame", what)
 
 
-def _looking(name: str, others: int) -> Any:
-    """Looks at the caller's frame, unless it is given more than `others` arguments."""
+def _looking(name: str) -> Any:
+    """Looks at the caller's frame, unless it is given variables."""
     def row(cap: Capture, *args: Value, **kwargs: Value) -> Value:
-        if len(args) + len(kwargs) > others:
+        if len(args) + len(kwargs) > 1:
             raise Break("effect", f"{name}()")
         return look(cap, f"{name}()")
     return row
@@ -85,11 +88,30 @@ def variables(f: Frame) -> dict[str, Any]:
 
 
 BUILTINS[locals] = lambda cap: show(cap, "locals()")
-for _name, _others in {"dir": 0, "eval": 1, "exec": 1}.items():
-    BUILTINS[getattr(builtins, _name)] = _looking(_name, _others)
+for _name in ("eval", "exec"):
+    BUILTINS[getattr(builtins, _name)] = _looking(_name)
 BUILTINS[sys._getframe] = _getframe
 BUILTINS[inspect.currentframe] = lambda cap: look(cap, "inspect.currentframe()")
 
+
+
+@row(dir)
+def _dir(cap: Capture, *of: Value) -> Value:
+    """The names of an object that has none of its own, of a class that nobody can change."""
+    if not of:
+        return look(cap, "dir()")
+    cls = type_of(of[0])
+    if len(of) > 1 or not cls.__flags__ & IMMUTABLE_TYPE or cls.__dictoffset__ or cls.__dir__ is not object.__dir__ or (
+            cls is super and _finds_table(cap, of[0])):
+        raise Break("effect", "dir()")
+    return from_python(cap, dir(cls))
+
+
+def _finds_table(cap: Capture, proxy: Any) -> bool:
+    """Whether `super(cls, self)` finds the table of `self`, because a class behind `cls` has one."""
+    if proxy.source is not None or not issubclass(type_of(proxy.obj), proxy.cls):
+        return True
+    return class_attrs.resolve(cap, type_of(proxy.obj), "__dict__", after=proxy.cls)[0] is not None
 
 
 @row(vars)

@@ -185,7 +185,26 @@ def _delattr(cap: Capture, obj: Value, name: Value) -> Value:
 def _init(cap: Capture, obj: Value, *args: Value, **kwargs: Value) -> Value:
     if is_exception(obj):
         exceptions.initialise(cap, obj, *args, **kwargs)
+    elif args or kwargs:
+        _refuse_more(cap, type_of(obj), "__init__")
     return Const(None)
+
+
+def _refuse_more(cap: Capture, cls: type, method: str) -> None:
+    """`object` takes arguments that it has no use for in that one of its two methods which the class has not
+    overridden, while the class has overridden the other, which takes them."""
+    other, subject, said = OBJECT_TAKES[method]
+    if class_attrs.resolve(cap, cls, method)[1] is not getattr(object, method):
+        raise Raised(Const(TypeError(f"object.{method}() takes exactly one argument (the {subject})")))
+    if class_attrs.resolve(cap, cls, other)[1] is getattr(object, other):
+        raise Raised(Const(TypeError(cls.__name__ + said)))
+
+
+OBJECT_TAKES = {
+    "__new__": ("__init__", "type to instantiate", "() takes no arguments"),
+    "__init__": ("__new__", "instance to initialize",
+                 ".__init__() takes exactly one argument (the instance to initialize)"),
+}
 
 
 def _class_hook(cap: Capture, obj: Value, *args: Value, **kwargs: Value) -> Value:
@@ -253,6 +272,8 @@ def object_new(cap: Capture, cls: Value, /, *args: Value, **kwargs: Value) -> Va
         return ObjectV(real, ctor=tuple(args), attrs={"args": TupleV(list(args))})
     if any(not b.__flags__ & HEAP and b not in (object, types.SimpleNamespace) for b in mro(real)):
         raise Break("call", f"{real.__qualname__}.__new__")
+    if (args or kwargs) and not issubclass(real, types.SimpleNamespace):
+        _refuse_more(cap, real, "__new__")
     if inspect.isabstract(real):
         return fold(cap, object.__new__, cls)  # which refuses, and says what is missing
     return ObjectV(real)

@@ -100,3 +100,57 @@ def test_locals_is_a_dict_of_the_graphs_values(fn):
         wanted, got = fn(x, n), compiled(x, n)
         assert re.sub("0x.*", "", str(wanted)) == re.sub("0x.*", "", str(got))
     assert dynacomp.stats()["frames_captured"] <= 3
+
+
+class Settings:
+    """Refuses names that objects have anyway, as ConfigDict does."""
+
+    def __init__(self, **fields):
+        object.__setattr__(self, "fields", {})
+        for name, value in fields.items():
+            setattr(self, name, value)
+
+    def __setattr__(self, name, value):
+        if name in dir(super()):
+            raise AttributeError(name)
+        self.fields[name] = value
+
+    def __getattr__(self, name):
+        return self.fields[name]
+
+
+class Below(Settings):
+    def names(self):
+        return [name for name in dir(super()) if not name.startswith("__")]
+
+
+def settings(x, n):
+    made = Settings(rate=n, scaled=x * n)
+    made.shifted = made.scaled + 1
+    try:
+        made.__class__ = 3
+    except AttributeError as error:
+        return made.shifted, made.rate, str(error)
+
+
+def names_of_built_in_objects(x, n):
+    return x + n, dir("a"), len(dir([x])), "real" in dir(n), dir(None)[0]
+
+
+@pytest.mark.parametrize("fn", [settings, names_of_built_in_objects])
+def test_dir_of_what_has_the_names_of_its_class(fn):
+    dynacomp.reset()
+    compiled = dynacomp.jit(fn, fullgraph=True)
+    for n in range(10):
+        x = jnp.arange(3.0 + n // 4)
+        assert str(compiled(x, 0.5 + n)) == str(fn(x, 0.5 + n))
+    assert dynacomp.stats()["frames_captured"] <= 3
+
+
+def test_dir_of_what_has_names_of_its_own():
+    def names(x):
+        return Below(a=x).names(), x + 1
+
+    compiled = dynacomp.jit(names)
+    for _ in range(2):
+        assert str(compiled(jnp.ones(2))) == str(names(jnp.ones(2)))

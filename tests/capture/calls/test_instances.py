@@ -155,3 +155,53 @@ def test_a_table_that_python_cannot_read():
 
     assert ask(future) == ("own", False)
     loop.close()
+
+
+class Passing:
+    def __new__(cls, *args, **kwargs):
+        return super().__new__(cls, *args, **kwargs)
+
+
+@dataclasses.dataclass
+class Given(Passing):
+    x: jax.Array
+
+
+class Bare:
+    pass
+
+
+class Mixed:
+    def __init__(self, x=None, **rest):
+        super().__init__(**rest)
+        self.x = x
+
+
+class Unasked:
+    def __new__(cls, *args):
+        made = super().__new__(cls)
+        object.__init__(made, *args)
+        return made
+
+
+class Twice(Unasked):
+    def __init__(self, *args):
+        super().__init__(*args)
+
+
+@pytest.mark.parametrize("make", [
+    Given, Mixed, Unasked, Twice, Bare, lambda x: Mixed(x, y=x), lambda x: Passing(), lambda x: Twice(),
+    lambda x: object.__new__(Bare, x), lambda x: object.__init__(Bare(), x), lambda x: object.__init__(Mixed(x), x),
+    lambda x: Bare().__init__(y=x)])
+def test_what_object_refuses(make):
+    def ask(x):
+        y = x * 2
+        try:
+            return y, type(make(y)).__name__
+        except TypeError as error:
+            return y, str(error)
+
+    compiled = dynacomp.jit(ask, fullgraph=True)
+    for n in range(3):
+        x = jnp.arange(2.0 + n)
+        assert str(compiled(x)) == str(ask(x))
