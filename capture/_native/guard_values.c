@@ -55,6 +55,12 @@ static int eval_handled(Step *s, Run *run, const Call *call)
     return put(s, run, handled ? handled : Py_NewRef(Py_None));
 }
 
+static int eval_thread_ident(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    return put(s, run, quiet_owned(PyLong_FromUnsignedLong(PyThread_get_thread_ident())));
+}
+
 static int eval_trace_ref(Step *s, Run *run, const Call *call)
 {
     DC_UNUSED(call);
@@ -410,6 +416,7 @@ const StepKind dc_value_kinds[] = {
     {"closure", "dn", eval_closure, NULL},
     {"cell", "dn", eval_cell, NULL},
     {"handled", "d", eval_handled, NULL},
+    {"thread_ident", "d", eval_thread_ident, NULL},
     {"trace_ref", "d", eval_trace_ref, finish_trace_ref},
     {"global", "du", eval_global, NULL},
     {"const", "do", eval_const, finish_const},

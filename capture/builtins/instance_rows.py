@@ -20,6 +20,7 @@ from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bodies.placement import is_traced
 from dynacomp.capture.builtins.builtin_rows import class_of, row
 from dynacomp.capture.calls.class_checks import checked
+from dynacomp.capture.graph.avals import ARRAY_TYPE, KEY_TYPE
 from dynacomp.capture.symbolic.libraries import is_pure_module, is_steady_module, module_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.values.computed import ArrayV
@@ -27,6 +28,7 @@ from dynacomp.capture.values.constant import Const, holds, is_const, is_exactly,
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import ObjectV, OpaqueV
 from dynacomp.capture.values.questions import is_object, is_tuple, says_its_class
+from dynacomp.capture.values.standing import ClassOfTracedV
 from dynacomp.capture.values.value import Value, as_python
 from dynacomp.capture.wrapping.class_attrs import lookup
 from dynacomp.capture.wrapping.immutability import is_changeable
@@ -226,10 +228,21 @@ def _issubclass(cap: Capture, a: Value, b: Value) -> Value:
     if is_object(b):
         return cap.call(cap.getattr(b, "__subclasscheck__"), [a])
     several = _alternatives(cap, b)
+    if isinstance(a, ClassOfTracedV):
+        return _of_traced(several)
     if any(_in_python(_own_check(kind, "__subclasscheck__")) for kind in several):
         return Const(any(_is_subclass(cap, a, kind) for kind in several))
     _no_hook(cap, b)
     return _denied(cap, as_python(a), b, fold(cap, issubclass, a, b))
+
+
+def _of_traced(kinds: list[Any]) -> Value:
+    """Of the class of a value that JAX may trace, where its arrays and its tracers agree."""
+    found = {any(issubclass(cls, as_python(kind)) for kind in kinds) for cls in (ARRAY_TYPE, KEY_TYPE, jax.core.Tracer)
+             } if all(type(as_python(kind)) is type for kind in kinds) else ()
+    if len(found) != 1:
+        raise Break("tracer", "the class of a value that a transformation may trace")
+    return Const(*found)
 
 
 def _is_subclass(cap: Capture, cls: Value, kind: Value) -> bool:

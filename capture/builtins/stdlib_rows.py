@@ -13,6 +13,7 @@ import inspect
 import logging
 import operator
 import reprlib
+import threading
 import types
 import weakref
 from typing import Any, cast
@@ -130,6 +131,7 @@ def _logger(cap: Capture, manager: Value, name: Value) -> Value:
 
 
 BUILTINS[logging.Manager.getLogger] = _logger
+BUILTINS[threading.get_ident] = lambda cap: wrap(cap, threading.get_ident(), S.ThreadIdent())
 
 
 # --- wrappers that the standard library puts around functions, known by their code

@@ -25,6 +25,7 @@ from typing import Any
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.calls.calls import BUILTINS
+from dynacomp.capture.graph.silence import nothing_hidden
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.operations import OPERATIONS
@@ -126,10 +127,12 @@ def shown_as_usual(cap: Capture) -> bool:
 
 def action(cap: Capture, kind: type, text: str, place: Place | None) -> str:
     """What the first filter that fits says; Break where that depends on a place that is not known."""
-    filters = cap.getattr(MODULE, "filters")
-    if not is_list(filters):
-        raise Break("effect", "filters of warnings that are no list")
-    for item in cap.items(filters):
+    with nothing_hidden():
+        filters = cap.getattr(MODULE, "filters")
+        if not is_list(filters):
+            raise Break("effect", "filters of warnings that are no list")
+        items = [cap.realize(item) for item in cap.items(filters)]
+    for item in items:
         does, said, category, module, line = _fields(cap, item)
         if not (issubclass(kind, category) and _fits(said, text)):
             continue

@@ -3,6 +3,7 @@ given its own already.
 
     with saying_nothing(): ...          # none of this thread's
     with saying_nothing(OF_SIZES): ...  # none of those that only a size that JAX does not know brings about
+    with nothing_hidden(): ...          # the filters are the program's own, for who reads them meanwhile
 """
 
 from __future__ import annotations
@@ -33,6 +34,18 @@ def saying_nothing(places: re.Pattern[str] | None = None) -> Iterator[None]:
         mine.thread = None  # where another thread has copied the filters meanwhile
         if hidden in filters:
             filters.remove(hidden)
+
+
+@contextlib.contextmanager
+def nothing_hidden() -> Iterator[list[Any]]:
+    """Within the block `warnings.filters` are as the compiled code will find them: what a guard asks of them holds."""
+    filters: Any = warnings.filters
+    hidden = [item for item in filters if isinstance(item[1], _OfThread) and item[1].thread == threading.get_ident()]
+    filters[:] = [item for item in filters if item not in hidden]
+    try:
+        yield filters
+    finally:
+        filters[:0] = hidden
 
 
 @dataclass(eq=False)

@@ -7,6 +7,7 @@ helper from `dynacomp.capture.reconstruct.runtime`.
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -85,6 +86,7 @@ _SOURCES: dict[type, Callable[[Any, Any], None]] = {
     S.ClosureCell: lambda e, s: e.op("LOAD_CLOSURE" if VERSION < (3, 13) else "LOAD_FAST", FreeVar(s.name)),
     S.Global: lambda e, s: e.op("LOAD_GLOBAL", (False, s.name)),
     S.Handled: lambda e, s: e.call(sys.exception),
+    S.ThreadIdent: lambda e, s: e.call(threading.get_ident),
     S.TraceRef: lambda e, s: e.call(runtime.trace_ref),
     S.Root: lambda e, s: _root(e, s.obj),
     S.KeyObject: lambda e, s: _root(e, s.obj),

@@ -92,6 +92,14 @@ class Handled(Source):
 
 
 @dataclass(frozen=True, repr=False)
+class ThreadIdent(Source):
+    """The number of the thread that runs the frame."""
+
+    form = "get_ident()"
+    read = ("thread_ident",)
+
+
+@dataclass(frozen=True, repr=False)
 class TraceRef(Source):
     """JAX's weak reference to the trace that runs the frame."""
 

@@ -3,6 +3,7 @@
 import functools
 import inspect
 import logging
+import threading
 import types
 
 import jax.numpy as jnp
@@ -49,3 +50,59 @@ def test_signatures_are_what_inspect_says():
         return [str(inspect.signature(f)) for f in found]
 
     assert dynacomp.jit(look)(1, Thing()) == look(1, Thing())
+
+
+CONTEXTS = {}
+
+
+class Context(dict):
+    def __init__(self, state, seed):
+        super().__init__(state)
+        self.seed = seed
+
+
+def pure(fn):
+    """As Ninjax has it: the state of the thread's innermost call."""
+    def purified(state, *args, seed):
+        before = CONTEXTS.get(threading.get_ident())
+        try:
+            context = CONTEXTS[threading.get_ident()] = Context(state, seed)
+            out = fn(*args)
+            return dict(context), out
+        finally:
+            CONTEXTS[threading.get_ident()] = before
+    return purified
+
+
+def layer(x):
+    context = CONTEXTS[threading.get_ident()]
+    context["calls"] += 1
+    return x @ context["w"] + context.seed
+
+
+def stateful(x, seed):
+    return pure(layer)({"w": jnp.ones((3, 3)), "calls": 0}, x, seed=seed)
+
+
+def test_what_each_thread_has_under_its_number():
+    dynacomp.reset()
+    CONTEXTS.clear()
+    compiled, wrong = dynacomp.jit(stateful, fullgraph=True), []
+
+    def calls():
+        for n in range(6):
+            x = jnp.ones((2 + n % 2, 3))
+            if str(compiled(x, float(n))) != str(stateful(x, float(n))):
+                wrong.append(n)
+
+    calls()
+    assert dynacomp.stats()["frames_captured"] <= 2
+    compiled = dynacomp.jit(stateful)
+    for _ in range(3):
+        threads = [threading.Thread(target=calls) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert not wrong and set(CONTEXTS.values()) == {None}
+    assert dynacomp.stats()["frames_captured"] <= 6

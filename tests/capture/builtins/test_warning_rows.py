@@ -179,3 +179,24 @@ def test_contexts_of_jax_s_own_that_change_filters_break_nothing():
             y, *texts = compiled(jnp.ones(n))
             assert y.tolist() == [1.0] * n and texts == ["heard", "raised"]
     assert not said and dynacomp.stats()["breaks"] == {} and dynacomp.stats()["graphs"] == 2
+
+
+def warns(carry, _=None):
+    warnings.warn("old", DeprecationWarning, stacklevel=2)
+    return carry + 1, carry.sum()
+
+
+@pytest.mark.parametrize("fn", [
+    lambda x: jax.lax.scan(warns, x, None, length=3), lambda x: jax.jit(warns)(x),
+    lambda x: jax.vmap(warns)(x[None]), lambda x: jax.grad(lambda v: warns(v)[1])(x)])
+def test_a_warning_of_a_function_that_jax_runs_for_a_size_that_changes(fn, monkeypatch):
+    """While JAX runs it, the first of the filters is one of ours (`silence`), which is no filter of the program's."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name, usual in warning_rows.WAYS.items():  # pytest has others
+            monkeypatch.setattr(warnings, name, usual)
+        compiled = dynacomp.jit(fn, fullgraph=True)
+        for n in range(8):
+            x = jnp.ones(3 + n)
+            assert str(compiled(x)) == str(fn(x))
+        assert dynacomp.stats()["frames_captured"] <= 2

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dynacomp
-from dynacomp.capture.graph.silence import saying_nothing
+from dynacomp.capture.graph.silence import OF_SIZES, nothing_hidden, saying_nothing
 
 
 def test_other_threads_may_warn_meanwhile():
@@ -41,3 +41,15 @@ def test_an_unknown_size_and_an_index_of_numpys_have_no_warning(name):
             x = jnp.arange(3.0 * n).reshape(n, 3)
             assert (compiled(x) == INDEXING[name](x)).all()
     assert not seen and dynacomp.stats()["frames_captured"] == 2
+
+
+def test_who_reads_the_filters_meanwhile_finds_the_programs():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        own = list(warnings.filters)
+        with saying_nothing(), saying_nothing(OF_SIZES):
+            inside = list(warnings.filters)
+            with nothing_hidden():
+                assert warnings.filters == own
+            assert warnings.filters == inside and len(inside) == len(own) + 2
+        assert warnings.filters == own

@@ -363,6 +363,19 @@ def test_each_thread_has_its_own():
     assert watched.hits(x)
 
 
+def test_the_number_of_the_thread():
+    here = threading.get_ident()
+    watched = Watched(("thread_ident", 1), ("eq", 1, here), ("attr", 2, 0, "a"), ("eq", 2, 1))
+    x = Thing(a=1)
+    assert all(watched.hits(x) for _ in range(9))
+    said = []
+    thread = threading.Thread(target=lambda: said.append(watched.hits(x)))
+    thread.start()
+    thread.join()
+    assert said == [False]
+    assert watched.hits(x)
+
+
 def test_the_exception_that_is_handled():
     watched = Watched(("handled", 1), ("eq", 1, None), ("attr", 2, 0, "a"), ("eq", 2, 1))
     x = Thing(a=1)

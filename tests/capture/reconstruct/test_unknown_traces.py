@@ -74,7 +74,19 @@ def looks_among_arrays(x):
     return (y * TRACED.get(type(y), 1.0) * (2 if type(y) in {ARRAY: 1} else 3)).sum()
 
 
+def asks_for_bases(x):
+    y = jnp.sin(x)
+    pairs = issubclass(type(y), tuple) or issubclass(type(x), (Variable, str, dict))
+    return (y * (3 if pairs else 2) * issubclass(type(y), object)).sum()
+
+
+def asks_for_bases_among_arrays(x):
+    y = jnp.sin(x)
+    return (y * (3 if issubclass(type(y), core.Tracer) else 2) / (2 if issubclass(type(y), core.Tracer) else 3)).sum()
+
+
 @pytest.mark.parametrize(("fn", "breaks", "captures"), [
+    (asks_for_bases, False, 1), (asks_for_bases_among_arrays, True, 3),
     (looks_in_a_table, False, 1), (looks_among_arrays, True, 3),
     (variables, False, 1), (of_another_trace, False, 1), (asks_in_the_body, True, 4), (asks_for_arrays, True, 2)])
 def test_what_is_asked_about_the_trace(fn, breaks, captures):
