@@ -2,10 +2,10 @@
 
     python -m tests.jax_suite.child FILE COMPILER OUT REPLACE CHOSEN SEED
 
-Writes one line of JSON to OUT for each test that ends: its id, outcome, and why it failed. COMPILER is "jax",
-"dynacomp" or "eager" (nothing is compiled). With REPLACE "1" the tests' own calls of `jax.jit` compile with it as
-well. CHOSEN names a file of JSON: the ids of the tests that are `done` (before a crash) and, where not null, of the
-`only` ones to run. SEED chooses which cases of each grid are run.
+Writes one line of JSON to OUT for each test that ends: its name (`named`), outcome, and why it failed. COMPILER is
+"jax", "dynacomp" or "eager" (nothing is compiled). With REPLACE "1" the tests' own calls of `jax.jit` compile with it
+as well. CHOSEN names a file of JSON: the names of the tests that are `done` (before a crash) and, where not null, of
+the `only` ones to run. SEED chooses which cases of each grid are run.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ import functools
 import importlib.util
 import json
 import logging
+import re
 import sys
 import time
 import traceback
 import unittest
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +60,7 @@ class Journal(unittest.TestResult):
 
     def __init__(self, out: Any) -> None:
         super().__init__()
-        self.out, self.outcome, self.why = out, "ok", ""
+        self.out, self.name, self.outcome, self.why = out, "", "ok", ""
 
     def startTest(self, test: Any) -> None:
         super().startTest(test)
@@ -66,7 +68,7 @@ class Journal(unittest.TestResult):
 
     def stopTest(self, test: Any) -> None:
         super().stopTest(test)
-        line = {"test": test.id().partition(".")[2], "outcome": self.outcome, "why": self.why,
+        line = {"test": self.name, "outcome": self.outcome, "why": self.why,
                 "seconds": round(time.perf_counter() - self.began, 3)}
         self.out.write(json.dumps(line) + "\n")
         self.out.flush()
@@ -104,16 +106,26 @@ def main(file: str, compiler: str, out: str, replace: str, chosen: str, seed: st
     wanted = json.loads(Path(chosen).read_text())
     with open(out, "a") as journal:
         result = Journal(journal)
-        for test in flat(test_util.JaxTestLoader().loadTestsFromModule(module)):
-            name = test.id().partition(".")[2]
+        for name, test in named(flat(test_util.JaxTestLoader().loadTestsFromModule(module))):
             if name not in wanted["done"] and (wanted["only"] is None or name in wanted["only"]):
                 journal.write(json.dumps({"start": name}) + "\n")
                 journal.flush()
+                result.name = name
                 test.run(result)
 
 
 def flat(suite: Any) -> list[Any]:
     return [t for one in suite for t in (flat(one) if isinstance(one, unittest.TestSuite) else [one])]
+
+
+def named(tests: list[Any]) -> Iterator[tuple[str, Any]]:
+    """Tests under names that are the same in each process: their ids without the addresses that the texts of
+    parameters hold (`fun=<function f at 0x7f01>`), numbered where several would be called the same."""
+    seen: Counter[str] = Counter()
+    for test in tests:
+        name = re.sub(r"\b0x[0-9a-f]+", "0x", test.id().partition(".")[2])
+        seen[name] += 1
+        yield (name if seen[name] == 1 else f"{name} #{seen[name]}"), test
 
 
 if __name__ == "__main__":
