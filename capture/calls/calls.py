@@ -62,6 +62,7 @@ from dynacomp.capture.values.constant import (
     stands_for,
 )
 from dynacomp.capture.values.containers import DictV, ListV, SequenceV, TupleV, ViewV
+from dynacomp.capture.values.iterators import GeneratorV, StreamV
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import CellV, ObjectV
 from dynacomp.capture.values.questions import is_object, is_opaque, is_scalar, own_class
@@ -73,6 +74,7 @@ from dynacomp.capture.values.value import (
     existing,
     is_changing,
     is_constant,
+    now,
     type_of,
 )
 from dynacomp.capture.wrapping import ndarrays, object_attrs
@@ -205,6 +207,8 @@ def _builtin_method(cap: Capture, fn: BuiltinMethodV, args: list[Value], kwargs:
         return own(cap, fn.obj, fn.name, args, kwargs)
     if is_scalar(fn.obj) and dynamic_scalars.is_numpy_number(fn.obj.hint):
         return ndarrays.call_method(cap, fn.obj, fn.name, args, kwargs)
+    if fn.name == "join" and type(now(fn.obj)) is str and [*map(type, args)] in ([GeneratorV], [StreamV]):
+        args = [call(cap, Const(list), args, {})]  # as Python makes one of it
     if not kwargs and (fn.name == "join" or any(map(is_changing, (fn.obj, *args)))):
         found = host_functions.method(cap, fn.obj, fn.name, args)
         if found is not None:

@@ -18,6 +18,7 @@ from dynacomp.capture.kinds import changing_members, given_items
 from dynacomp.capture.kinds.changing_keys import copied, merged, placed, put
 from dynacomp.capture.kinds.iteration import elements, iterate, key_value
 from dynacomp.capture.kinds.keys import each_pair, hashable, members_of, missing_key, raised
+from dynacomp.capture.numbers import host_functions
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import mutating, removing
 from dynacomp.capture.values.constant import Const, stands_for
@@ -31,7 +32,8 @@ from dynacomp.capture.wrapping.partial_tables import Entries, held_as
 
 
 def getitem(cap: Capture, table: DictV, key: Value) -> Value:
-    given = given_items.item_at(cap, table, key)
+    given = given_items.item_at(cap, table, key) or given_items.chosen_by(
+        cap, table, given_items.place(cap, table, key))
     if given is not None:
         return given
     name = placed(cap, table, key)
@@ -143,6 +145,9 @@ SET_COMPARISONS = (operator.lt, operator.le, operator.gt, operator.ge, operator.
 
 
 def contains(cap: Capture, table: DictV, key: Value) -> bool:
+    at = given_items.place(cap, table, key)
+    if at is not None:
+        return host_functions.within(cap, at, len(table.items))
     there = given_items.is_there(cap, table, key)
     return placed(cap, table, key) in table.items if there is None else truth(cap, there)
 
@@ -151,7 +156,10 @@ def _get(cap: Capture, v: DictV, key: Value, default: Value = Const(None)) -> Va
     there = given_items.is_there(cap, v, key)
     if there is not None and not truth(cap, there):
         return default
-    given = given_items.item_at(cap, v, key)
+    at = given_items.place(cap, v, key)
+    if at is not None and not host_functions.within(cap, at, len(v.items)):
+        return default
+    given = given_items.item_at(cap, v, key) or given_items.chosen_by(cap, v, at)
     if given is not None:
         return given
     name = placed(cap, v, key)

@@ -16,16 +16,16 @@ import collections
 from typing import Any
 
 from dynacomp.capture.base.literals import INTEGERS, is_plain_key
-from dynacomp.capture.numbers import dynamic_scalars
+from dynacomp.capture.numbers import dynamic_scalars, host_functions, size_values
 from dynacomp.capture.numbers.host_functions import as_scalar
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.computed import ScalarV
-from dynacomp.capture.values.constant import is_exactly
+from dynacomp.capture.values.constant import is_const, is_exactly
 from dynacomp.capture.values.containers import DictV, ListV, TupleV
 from dynacomp.capture.values.kind import Kind, define, kind
-from dynacomp.capture.values.questions import is_plain_tuple, is_scalar
-from dynacomp.capture.values.value import Lazy, Value, is_changing
+from dynacomp.capture.values.questions import is_plain_tuple, is_scalar, is_value
+from dynacomp.capture.values.value import Lazy, Value, as_python, is_changing
 from dynacomp.capture.wrapping.builder import realize
 from dynacomp.capture.wrapping.partial_tables import Entries, entry_of, is_found_anywhere
 
@@ -48,6 +48,46 @@ def item_at(cap: Capture, v: Value, key: Value) -> Value | None:
     if found is None or not is_found_anywhere(found):
         return None
     return realize(cap, Lazy(found, S.At("at", (v.source, asked.source), how)))
+
+
+# --- of what the captured code has made: `[0.1, 0.01][stage]`, `{"slow": 1, "fast": 4}[mode]`
+
+
+def chosen(cap: Capture, v: ListV | TupleV, key: Value) -> Value | None:
+    """`v[key]` of numbers, or of strings; None for others."""
+    if v.cls not in (list, tuple) or getattr(v, "is_open", False) or not is_changing(key):
+        return None
+    return host_functions.chosen(cap, cap.items(v), key)
+
+
+def place(cap: Capture, v: DictV, key: Value) -> Value | None:
+    """Where a key that changes stands among those of a dict, behind all where it is none of them; None for others."""
+    if v.cls not in MADE or type(v.items) is not dict or not (v.real is v.owner is v.shows is None):
+        return None
+    asked = changing_key(cap, key)
+    return None if asked is None else host_functions.place([*v.items], asked)
+
+
+def chosen_by(cap: Capture, v: DictV, found: Value | None) -> Value | None:
+    """What it holds at such a place, as `chosen`."""
+    known = found is not None and all(map(is_value, v.items.values()))
+    return host_functions.chosen(cap, [*v.items.values()], found) if known else None  # type: ignore[arg-type]
+
+
+def index(cap: Capture, v: ListV | TupleV, item: Value) -> Value | None:
+    """`v.index(item)` of constants, the item changing; None of others, and where there is none."""
+    asked = None if getattr(v, "is_open", False) else changing_key(cap, item)
+    items = [] if asked is None else cap.items(v)
+    if asked is None or not items or not all(map(is_const, items)):
+        return None
+    at = host_functions.place([*map(as_python, items)], asked)
+    return size_values.counted(cap, at) if at is not None and host_functions.within(cap, at, len(items)) else None
+
+
+MADE = (dict, collections.OrderedDict)
+
+
+# --- of what the call is given
 
 
 def is_there(cap: Capture, v: DictV, key: Value) -> Value | None:

@@ -17,7 +17,7 @@ from dynacomp.capture.base.attribute_order import is_unordered, unordered
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.kinds import existing_iterators
-from dynacomp.capture.numbers import size_values
+from dynacomp.capture.numbers import host_functions, size_values
 from dynacomp.capture.numbers.dynamic_scalars import TEXTS
 from dynacomp.capture.numbers.given_arrays import is_data
 from dynacomp.capture.rows import alike_items
@@ -104,9 +104,12 @@ def _generator_iter(cap: Capture, value: GeneratorV) -> Value:
 
 
 def _scalar_iter(cap: Capture, value: ScalarV) -> Value:
-    """Of a text that changes: what is made of its characters hangs on all of them."""
+    """Of a text that changes: its characters, where they are few."""
     if isinstance(value.hint, TEXTS):
-        raise NeedsConcrete(value)
+        found = host_functions.characters(cap, value)
+        if found is None:
+            raise NeedsConcrete(value)
+        return SeqIterV(TupleV(found), kind="other")
     raise Raised(Const(TypeError(f"{name_in_errors(type_of(value))!r} object is not iterable")))
 
 

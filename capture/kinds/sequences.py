@@ -52,6 +52,9 @@ def getitem(cap: Capture, seq: Any, key: Value) -> Value:
     if row is not None:
         return row
     stored_rows.guess(cap, seq, key)
+    found = given_items.chosen(cap, seq, key)
+    if found is not None:
+        return found
     index = position_of(cap, seq, key)
     if isinstance(index, slice):
         return _slice(cap, seq, index)
@@ -203,7 +206,13 @@ def _position(cap: Capture, v: Any, x: Value, start: int, stop: int) -> int:
     return -1
 
 
-def _find(cap: Capture, v: Any, x: Value, start: Value = Const(0), stop: Value = Const(sys.maxsize)) -> Value:
+FIRST, LAST = Const(0), Const(sys.maxsize)
+
+
+def _find(cap: Capture, v: Any, x: Value, start: Value = FIRST, stop: Value = LAST) -> Value:
+    at = given_items.index(cap, v, x) if start is FIRST and stop is LAST else None
+    if at is not None:
+        return at
     found = _position(cap, v, x, _limit(cap, start), _limit(cap, stop))
     if found >= 0:
         return Const(found)

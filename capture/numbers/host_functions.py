@@ -58,6 +58,7 @@ _MATH: dict[Any, tuple[Bounds, ...]] = {
 _BUILTINS: dict[Any, tuple[Bounds, ...]] = {
     float: (LARGE,), int: ((-1e15, 1e15),), complex: (LARGE, LARGE), round: (LARGE, (-300, 300)), str: (ANY,),
     repr: (ANY,), ascii: (ANY,), format: (ANY, ANY), sys.intern: (ANY,), hex: (INT64,), oct: (INT64,), bin: (INT64,),
+    ord: (ANY,), chr: ((0, sys.maxunicode),),
 }
 _UFUNCS = (
     "absolute", "add", "arctan", "arctan2", "cbrt", "ceil", "copysign", "cos", "degrees", "divide", "equal", "exp",
@@ -99,6 +100,8 @@ def call(cap: Capture, fn: Any, args: Sequence[Value], kwargs: Any = ()) -> Valu
     bounds = row_of(fn)
     if bounds is None or len(args) > len(bounds) or not all(map(_is_plain, args)):
         return None
+    if fn is ord:
+        return _ordinal(cap, *args)
     if fn in OF_NUMERALS and len(args) == 1 and type(now(args[0])) in TEXTS:
         return _parsed(cap, fn, args[0])
     if fn not in OF_TEXTS and any(type(now(a)) in TEXTS for a in args) or fn is int and is_size(args[0]):
@@ -106,6 +109,13 @@ def call(cap: Capture, fn: Any, args: Sequence[Value], kwargs: Any = ()) -> Valu
     if fn is sys.intern and type(now(args[0])) is not str:
         return None
     return _hosted(cap, fn, args, bounds)
+
+
+def _ordinal(cap: Capture, text: Value) -> Value | None:
+    """`ord(text)`: that it is one character is guarded."""
+    if type(now(text)) not in TEXTS or len(now(text)) != 1:
+        return None
+    return _hosted(cap, ord, [text], (ANY,)) if _are_so_many(cap, dynamic_scalars.host("len", len, text)) else None
 
 
 def method(cap: Capture, obj: Value, name: str, args: Sequence[Value]) -> Value | None:
@@ -142,6 +152,26 @@ def item(cap: Capture, text: Value, key: Value) -> Value | None:
     return _hosted(cap, cut_out, [text, *ends], (ANY,) * 4) if known and now(ends[2]) != 0 else None
 
 
+def chosen(cap: Capture, items: Sequence[Value], index: Value) -> Value | None:
+    """`items[index]` of numbers or strings of one exact type, the index changing, where there is such an item."""
+    kinds = {type(now(v)) for v in items}
+    if len(items) > MOST_ITEMS or len(kinds) != 1 or not kinds <= {int, float, str} or type(now(index)) is not int:
+        return None
+    return _hosted(cap, nth, [index, *items], (ANY,) * (1 + len(items))) if within(cap, index, len(items)) else None
+
+
+def within(cap: Capture, index: Value, length: int) -> bool:
+    """Whether so many items have one there, which is guarded."""
+    asked = dynamic_scalars.host(name_of(is_within), is_within, as_scalar(cap, index), Const(length))
+    return dynamic_scalars.guarded(cap, asked)  # type: ignore[arg-type]
+
+
+def place(keys: Sequence[Any], key: Value) -> Value | None:
+    """Where a key that changes stands among constants, behind all where it is none of them; None among too many."""
+    known = 0 < len(keys) <= MOST_ITEMS and all(type(k) in (int, bool, *TEXTS) for k in keys)
+    return dynamic_scalars.host(name_of(place_among), place_among, key, *map(Const, keys)) if known else None
+
+
 def _ends(key: Value) -> list[Value]:
     """Where a slice starts and stops, and its step; three constants that are none of those for other keys."""
     if is_slice(key):
@@ -159,14 +189,28 @@ def _cut(cap: Capture, name: str, text: Value, how: Sequence[Value]) -> Value | 
         found = getattr(now(text), name)(*map(now, how))
     except ours(Exception):
         return None
-    count = dynamic_scalars.host(name_of(count_of), count_of, Const(name), text, *how)
-    if len(found) > MOST_SORTED or cap.root.policy.changes_often(count.source):  # type: ignore[arg-type]
+    if not _are_so_many(cap, dynamic_scalars.host(name_of(count_of), count_of, Const(name), text, *how)):
         return None
-    asked = dynamic_scalars.host("eq", operator.eq, count, Const(len(found)))
-    dynamic_scalars.guarded(cap, asked)  # type: ignore[arg-type]
     parts: list[Any] = [dynamic_scalars.host(name_of(part_of), part_of, Const(i), Const(name), text, *how)
                         for i in range(len(found))]
     return ListV(parts) if type(found) is list else TupleV(parts)
+
+
+def _are_so_many(cap: Capture, count: Value) -> bool:
+    """Guards how many parts there are; False where that changes too often."""
+    if now(count) > MOST_SORTED or cap.root.policy.changes_often(count.source):  # type: ignore[arg-type]
+        return False
+    asked = dynamic_scalars.host("eq", operator.eq, count, Const(now(count)))
+    return dynamic_scalars.guarded(cap, asked)  # type: ignore[arg-type]
+
+
+def characters(cap: Capture, text: Value) -> list[Value] | None:
+    """What iteration over a text gives; None of long ones. Break where there were too many entries already."""
+    if len(now(text)) > MOST_SORTED:
+        return None
+    if not _are_so_many(cap, dynamic_scalars.host("len", len, text)):
+        raise Break("scalar_constant", "iteration over a text")
+    return [dynamic_scalars.host("getitem", operator.getitem, text, Const(i)) for i in range(len(now(text)))]
 
 
 def concatenated(cap: Capture, parts: Sequence[Value]) -> Value | None:
@@ -292,6 +336,18 @@ def is_numeral(kind: str, text: Any) -> bool:
 
 def has_item(text: Any, index: int) -> bool:
     return -len(text) <= index < len(text)
+
+
+def is_within(index: int, length: int) -> bool:
+    return -length <= index < length
+
+
+def place_among(key: Any, *keys: Any) -> int:
+    return {k: n for n, k in reversed([*enumerate(keys)])}.get(key, len(keys))
+
+
+def nth(index: int, *items: Any) -> Any:
+    return items[index]
 
 
 def cut_out(text: Any, *ends: Any) -> Any:

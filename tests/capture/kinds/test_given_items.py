@@ -208,3 +208,54 @@ class Name:
 def test_keys_with_an_equality_of_their_own():
     made = lambda: {Name("k0"): 1.0, **{f"k{i}": float(i) for i in range(1, 8)}}
     captures(scaled, made, NAMES * 2)
+
+
+RATES = {"a": 1.0, "b": 2.0, "c": 3.0, "d": 4.0, "e": 5.0}
+
+
+@pytest.mark.parametrize("program, most", [
+    (lambda x, i, name: x * [0.1, 0.2, 0.3, 0.4, 0.5][i], 2),
+    (lambda x, i, name: (x, ["a", "b", "c", "d", "e"][i], {0: 1, 1: 2, 2: 3, 3: 4, 4: 5}[i]), 2),
+    (lambda x, i, name: x * {**RATES, "f": 2.5}[name], 2),
+    (lambda x, i, name: (x * {"a": 1, "b": 2}.get(name, 5), {"d": 1.0}.get(name), name in {"b": 1, "c": 2}), 5),
+    (lambda x, i, name: (x, ["a", "b", "a", "c", "d", "e"].index(name)), 2),
+    (lambda x, i, name: jnp.ones({"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}[name]), 2),
+    (lambda x, i, name: jax.lax.fori_loop(0, i, lambda k, c: c + [0.1, 0.2, 0.3, 0.4, 0.5][i], x), 2)])
+def test_what_the_code_has_made_is_asked_for_a_key_that_changes(program, most):
+    """`[0.1, 0.01][stage]` took an entry for each stage, and then a break."""
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for i in (1, 3, 2, 4, 0, 1, 2, 4, 3, 0):
+        args = jnp.arange(3.0), i, "abcde"[i]
+        assert repr(compiled(*args)) == repr(program(*args))
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] <= most and not stats["frames_eager"] and not stats["breaks"]
+
+
+@pytest.mark.parametrize("program", [
+    lambda x, key: x * {1: 0.1, 0: 0.2}.get(key, 3), lambda x, key: (x, key in {1: "one", 2: "two"}),
+    lambda x, key: x * {1: 0.1, 2: 0.2}[key], lambda x, key: x * [5, 6, 7][key],
+    lambda x, key: (x, [1, 0, 2].index(key))])
+def test_keys_of_other_types_and_none_that_is_there(program):
+    """True and 1 and 1.0 are one key; where there is none, Python's exception comes in its words."""
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for key in (1, True, 2, 1.0, 5, 0, False, 7, -1, -4, 2.0, 1):
+        args = jnp.arange(3.0), key
+        assert not unlike(outcome(compiled, args), outcome(program, args))
+
+
+def test_what_the_code_has_stored_since():
+    def program(x, name, rate):
+        table = {"a": 1.0, "b": 2.0}
+        table["c"] = rate
+        if name in table:
+            table[name] = table[name] + 1
+        return x * table.get(name, rate), table
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for i in range(12):
+        args = jnp.arange(3.0), "abcd"[i * 5 % 4], i * 0.5
+        assert repr(compiled(*args)) == repr(program(*args))
+    assert not dynacomp.stats()["frames_eager"]

@@ -122,3 +122,31 @@ def test_a_range_to_where_only_the_arrays_tell_breaks():
     for n in (2, 3, 0, 1, 0):
         assert repr(compiled(jnp.ones(3), n)) == repr(fn(jnp.ones(3), n))
     assert dynacomp.stats()["graphs"] >= 1 and set(dynacomp.stats()["breaks"]) <= {"scalar", "branch", "leaves", "item"}
+
+
+@pytest.mark.parametrize("program", [
+    lambda x, text: x[jnp.array(["abcdef".find(c) for c in text])].sum(),
+    lambda x, text: x[jnp.array([{c: n for n, c in enumerate("abcdef")}[c] for c in text])],
+    lambda x, text: (x * sum(ord(c) for c in text), "".join(chr(ord(c) + 1) for c in text)),
+    lambda x, text: (x, [*zip(text, text)], [c.upper() for c in text])])
+def test_characters_of_texts_that_change(program):
+    """Each text took an entry of its own, until the graph broke there."""
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for text in ("abcd", "ffed", "cafe", "aaaa", "bead", "fade", "abcd", "deaf"):
+        args = jnp.arange(6.0), text
+        assert repr(compiled(*args)) == repr(program(*args))
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] == 2 and not stats["frames_eager"] and not stats["breaks"]
+
+
+def test_texts_of_other_lengths_break_the_graph_in_the_end():
+    def program(x, text):
+        return x * sum(ord(c) for c in text)
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for n in range(14):
+        args = jnp.arange(3.0), "abcdefghijklmnopqrst"[:n]
+        assert repr(compiled(*args)) == repr(program(*args))
+    assert not dynacomp.stats()["frames_eager"]
