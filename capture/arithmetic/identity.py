@@ -6,11 +6,13 @@ Equal numbers and strings may be one object in this call, and two in the next.
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.literals import is_literal, is_single
 from dynacomp.capture.base.of_class import of_class
+from dynacomp.capture.numbers import dynamic_scalars
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import certain, leaving_apart
 from dynacomp.capture.values import sources as S
@@ -113,6 +115,8 @@ def _same_scalar(cap: Capture, a: Value, b: Value) -> bool:
         return a is b
     if type(now(a)) is not type(now(b)):  # which are guarded
         return False
+    if type(now(a)) is bool:  # there are two
+        return dynamic_scalars.decided(cap, dynamic_scalars.host("eq", operator.eq, a, b))  # type: ignore[arg-type]
     if any(type(v.source) is S.Host for v in (a, b)):
         raise Break("identity", "`is` of numbers that Python computes")
     found = now(a), now(b)

@@ -19,11 +19,11 @@ from dynacomp.capture.numbers import host_functions, size_values, slices
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.values.computed import ArrayV, LibraryV, NdArrayV, ScalarV
-from dynacomp.capture.values.constant import Const, holds
+from dynacomp.capture.values.constant import Const, holds, is_exactly
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import ObjectV
 from dynacomp.capture.values.questions import is_graph_array, is_slice
-from dynacomp.capture.values.value import Value
+from dynacomp.capture.values.value import Value, is_changing
 from dynacomp.capture.wrapping import ndarrays
 from dynacomp.capture.wrapping.class_attrs import name_in_errors
 from dynacomp.capture.wrapping.folding import fold
@@ -62,7 +62,17 @@ def _array_item(cap: Capture, obj: Value, key: Value) -> Value:
 def _const_item(cap: Capture, obj: Const, key: Value) -> Value:
     if holds(obj, type) and not hasattr(type(obj.value), "__getitem__"):
         return _class_subscript(cap, obj, key)
-    return _constant_item(cap, obj, key)
+    return _at_changing(cap, obj, key) or _constant_item(cap, obj, key)
+
+
+def _at_changing(cap: Capture, obj: Const, key: Value) -> Value | None:
+    """Of a constant text, or a tuple of numbers, what stands at a place that changes."""
+    ends = (key.start, key.stop, key.step) if is_slice(key) else (key,)
+    if not any(map(is_changing, ends)):
+        return None
+    if is_exactly(obj, tuple):
+        return host_functions.chosen(cap, [Const(x) for x in obj.value], key)
+    return host_functions.item(cap, obj, key)
 
 
 def _class_subscript(cap: Capture, obj: Const, key: Value) -> Value:

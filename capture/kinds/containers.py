@@ -15,7 +15,7 @@ from dynacomp.capture.arithmetic.operators import BINARY, COMPARE, CONTAINER_OPS
 from dynacomp.capture.arithmetic.subscripts import subscript
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.rows import fits
-from dynacomp.capture.kinds import changing_members, deques, dicts_and_sets, membership, sequences
+from dynacomp.capture.kinds import changing_members, deques, dicts_and_sets, given_items, membership, sequences
 from dynacomp.capture.kinds.changing_keys import placed
 from dynacomp.capture.kinds.iteration import iterate, iterator
 from dynacomp.capture.kinds.keys import missing_key, raised, sought
@@ -31,7 +31,7 @@ from dynacomp.capture.values.constant import Const, holds, is_const
 from dynacomp.capture.values.containers import DictV, ListV, RangeV, SetV, TupleV, ViewV, row_kind
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import ObjectV, OpaqueV
-from dynacomp.capture.values.questions import type_name
+from dynacomp.capture.values.questions import is_dict, is_list, is_plain_tuple, is_scalar, is_set, type_name
 from dynacomp.capture.values.value import Value, type_of
 from dynacomp.capture.wrapping import ndarrays
 from dynacomp.capture.wrapping.builder import items_of
@@ -155,6 +155,26 @@ def _among_elements(cap: Capture, container: Value, item: Value) -> bool:
 def _set_contains(cap: Capture, table: SetV, item: Value) -> bool:
     hosted = changing_members.asked(cap, table, item) or membership.asked(cap, table, item)
     return truth(cap, hosted) if hosted is not None else sought(cap, item, table.members) in table.members
+
+
+def is_in(cap: Capture, container: Value, item: Value) -> Value:
+    """`item in container` as a Value: another one in each call where that is all that the answer hangs on."""
+    found = _open_answer(cap, container, item)
+    return Const(contains(cap, container, item)) if found is None else dynamic_scalars.settled(cap, found)
+
+
+def _open_answer(cap: Capture, container: Value, item: Value) -> Value | None:
+    if type(container) is ViewV and container.kind == "keys":
+        container = container.table
+    if is_dict(container):
+        at = given_items.place(cap, container, item)
+        return given_items.is_there(cap, container, item) if at is None else host_functions.is_one(
+            at, len(container.items))
+    if not (is_const(container) or is_set(container) or is_plain_tuple(container) or is_list(container)
+            or is_scalar(container)):
+        return None
+    members = changing_members.asked(cap, container, item) if is_set(container) else None
+    return members or host_functions.contained(cap, container, item) or membership.asked(cap, container, item)
 
 
 def _view_contains(cap: Capture, view: ViewV, item: Value) -> bool:

@@ -162,8 +162,12 @@ def chosen(cap: Capture, items: Sequence[Value], index: Value) -> Value | None:
 
 def within(cap: Capture, index: Value, length: int) -> bool:
     """Whether so many items have one there, which is guarded."""
-    asked = dynamic_scalars.host(name_of(is_within), is_within, as_scalar(cap, index), Const(length))
-    return dynamic_scalars.guarded(cap, asked)  # type: ignore[arg-type]
+    return dynamic_scalars.guarded(cap, is_one(as_scalar(cap, index), length))  # type: ignore[arg-type]
+
+
+def is_one(index: Value, length: int) -> Value:
+    """The same as a truth that changes."""
+    return dynamic_scalars.host(name_of(is_within), is_within, index, Const(length))
 
 
 def place(keys: Sequence[Any], key: Value) -> Value | None:

@@ -110,7 +110,8 @@ def _is(cap: Capture, f: Frame, i: Instruction) -> None:
 @opcode("CONTAINS_OP")
 def _contains(cap: Capture, f: Frame, i: Instruction) -> None:
     item, container = f.popn(2)
-    f.push(Const(containers.contains(cap, container, item) != bool(i.arg)))
+    found = containers.is_in(cap, container, item)
+    f.push(found if not i.arg else negation(cap, found))
 
 
 @opcode("BINARY_SUBSCR")

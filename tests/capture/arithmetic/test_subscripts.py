@@ -56,3 +56,25 @@ def test_what_it_raises_is_pythons(fn):
         with pytest.raises(want.type) as got:
             compiled(X)
         assert str(got.value) == str(want.value)
+
+
+@pytest.mark.parametrize("program", [
+    lambda x, n: (x * 2, "abcde"[n], "abcde"[n:n + 2], "abcde"[-n:]), lambda x, n: (x, b"abcde"[n], "abcdefg"[n]),
+    lambda x, n: x * len("abcde"[n] + "xy"), lambda x, n: x * (0.1, 0.2, 0.3, 0.4, 0.5)[n]])
+def test_constants_are_asked_for_a_place_that_changes(program):
+    """A constant text at a place that changes was a break, and an entry for each place."""
+    dynacomp.reset()
+    compiled = dynacomp.jit(lambda x, n: (x + 1, program(x, n)), backend="eager")
+    for n in (1, 0, 3, 2, 4, 1, 3, 0, 2, 4):
+        assert repr(compiled(X, n)) == repr((X + 1, program(X, n)))
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] <= 3 and not stats["frames_eager"] and not stats["breaks"]
+
+
+def test_a_place_that_changes_to_where_nothing_is():
+    compiled = dynacomp.jit(lambda x, n: (x + 1, "abc"[n]), backend="eager")
+    for n in (0, 1, 2, -1, -3, 1, 0):
+        assert compiled(X, n)[1] == "abc"[n]
+    for n in (3, -4):
+        with pytest.raises(IndexError, match="string index out of range"):
+            compiled(X, n)

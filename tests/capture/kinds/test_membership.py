@@ -1,5 +1,6 @@
 """`x in container` of what changes: three captures for all numbers and sets, no break, and plain Python's answers."""
 
+import jax
 import jax.numpy as jnp
 import pytest
 
@@ -51,6 +52,33 @@ OF_SETS = {
 }
 
 
+HELD = {"a": 1, "c": 2}
+OPEN = {
+    "four": lambda x, n: (x * (n in (1, 2)), n not in [3, 4], n in {1, 3}, n not in {0: 1, 2: 3}),
+    "ifs": lambda x, n: (x + 1 if n in (1, 2) else x, "yes" if n in {1: 1} else "no", (n in {0, 1, 2}) is True),
+    "characters": lambda x, n: (
+        x * sum(c in "ae" for c in "abcdefgh"[n:n + 3]), [c in "bf" for c in "abcdefgh"[n:n + 2]]),
+    "text": lambda x, n: ("b" in "abcde"[n:], "abcde"[n] not in "axc", x),
+    "dict": lambda x, n: (x, "abcde"[n] in HELD, "abcde"[n] not in HELD, ("abcde"[n] in HELD.keys()) + 1),
+    "used": lambda x, n: (lambda f: (x * f, {True: "t", False: "f"}[f], f"{f}", int(f), f ^ True, f == 1, not f))(
+        n in (1, 2)),
+    "traced": lambda x, n: jax.lax.fori_loop(0, 3, lambda i, c: c + (n in (1, 2, 5)), x),
+    "where": lambda x, n: jnp.where(n in (1, 4), x, -x),
+}
+
+
+def changed(x, n, held, table, items):
+    found = [n in held, n in table, n in items]
+    held.add(n)
+    items.append(n)
+    table[n] = x
+    found += [n in held, n in table, n in items]
+    held.discard(n - 1)
+    table.pop(n - 1, None)
+    items.remove(items[0])
+    return x * found[0], found, n - 1 in held, n - 1 in table, n in items, held, items
+
+
 def check(program, calls, most=3):
     dynacomp.reset()
     compiled = dynacomp.jit(program, backend="eager")
@@ -64,6 +92,21 @@ def check(program, calls, most=3):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_numbers_that_change(name):
     check(PROGRAMS[name], [(array(n), n) for n in NUMBERS])
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_an_answer_is_another_in_each_call(name):
+    """Each answer was a condition of its own: an entry for each way that four of them may come out."""
+    check(OPEN[name], [(array(3), n) for n in (0, 4, 2, 1, 3, 0, 2, 4, 1, 3)])
+
+
+@pytest.mark.parametrize("backend", ["eager", "cpp"])
+def test_what_was_asked_before_a_container_changes_stays(backend):
+    dynacomp.reset()
+    compiled = dynacomp.jit(changed, backend=backend)
+    for n in (1, 2, 0, 4, 2, 3, 1, 0, 2, 5):
+        args = [(array(3), n, {1, 2}, {0: None, 2: None}, [1, 0, 4]) for _ in range(2)]
+        assert not unlike(outcome(changed, args[0]), outcome(compiled, args[1]))
 
 
 @pytest.mark.parametrize("made", [set, frozenset])
