@@ -8,6 +8,7 @@
     placed       Graphs whose arrays live on several devices, or where the program itself puts them
     calling_back  Programs that call Python: where such a function raises, the call runs as plain Python
     history      What earlier captures of a code object saw, and what is symbolic therefore
+    frame_places  Where in a frame that lies which a Source names: whether Python has just made it
     rounds       How often a compiled function is captured again: such calls become rare
     host_loops   Loops that compute nothing with arrays run to their end in Python
     classes_anew  Classes that each call makes anew: Python runs what asks for them

@@ -46,21 +46,9 @@ from dynacomp.capture.numbers.dynamic_scalars import Pinned
 from dynacomp.capture.reconstruct.counted_numbers import Counted
 from dynacomp.capture.symbolic.lessons import Data, Frozen, Policy
 from dynacomp.capture.tracing.made_anew import Anew
-from dynacomp.capture.values.sources import (
-    At,
-    Attr,
-    Closure,
-    Count,
-    Dim,
-    Global,
-    Host,
-    Local,
-    SizeOf,
-    Source,
-    base_of,
-    passed,
-)
+from dynacomp.capture.values.sources import At, Count, Dim, Host, Local, Source, passed
 from dynacomp.capture.wrapping.changing_contents import Content, Part
+from dynacomp.driver import frame_places
 from dynacomp.marks import dynamic_marks, static_marks
 from dynacomp.options import Options
 
@@ -417,43 +405,11 @@ def size_rule(history: History, seen: Seen, options: Options,
         if axis in marks:
             return marks[axis]
         had = seen.sizes.get((repr(source), axis)) or history.inherited("sizes", repr(source), axis)
-        return type(source) is Host or is_under_a_size(source) or options.dynamic is True or bool(had - {size}) or (
-            history.resumed and not had and (source.is_argument or is_fresh(source)) and (
-                axis, size) in history.moving()) or bool(
-            had or history.outer) and (axis, size) in follows and (source.is_argument or is_fresh(source))
+        fresh = source.is_argument or frame_places.on_stack(source)
+        return type(source) is Host or frame_places.under_a_size(source) or options.dynamic is True or bool(
+            had - {size}) or history.resumed and not had and fresh and (axis, size) in history.moving() or bool(
+            had or history.outer) and (axis, size) in follows and fresh
     return is_dynamic
-
-
-def is_under_a_size(source: Source) -> bool:
-    """Whether that is an item whose key is a size: what programs keep so is as large (a mask of each length)."""
-    return isinstance(source, At) and any(isinstance(part, SizeOf) for part in source.args)
-
-
-def is_under_a_key(history: History, source: Source) -> bool:
-    """Whether that is found in what a container of the frame's holds under a key that changes: what lies there is
-    another as the key is, with other numbers, of another length."""
-    found: Source | None = source
-    while found is not None and not isinstance(found, At):
-        found = base_of(found)
-    return found is not None and _is_frames(history, found.args[0])
-
-
-def _is_frames(history: History, source: Source) -> bool:
-    """Whether only containers lie between that and a local, or a cell that the frame has filled."""
-    found: Source | None = source
-    while found is not None and found.contained:
-        found = base_of(found)
-    return isinstance(found, Local) or _is_own_cell(history, found)
-
-
-def _is_own_cell(history: History, source: Source | None) -> bool:
-    return isinstance(source, Closure) and source.name in history.cells
-
-
-def is_fresh(source: Source) -> bool:
-    """Whether Python has just put it on the stack, as what an iterator gave, or in what lies there."""
-    argument = passed(source)
-    return argument is not None and argument.name.startswith("$s")
 
 
 def fresh_cells(code: CodeType) -> tuple[str, ...]:
@@ -469,8 +425,10 @@ def scalar_rule(history: History, seen: Seen, options: Options, resumed: bool) -
     changes = LOOPS in history.restless
 
     def is_just_made(source: Source) -> bool:
-        return resumed and _is_just_made(history, source) or history.resumed and (
-            changes and _is_frames(history, source) or is_under_a_key(history, source)) or _is_own_cell(history, source)
+        cells = history.cells
+        torn = changes and frame_places.in_the_frame(source, cells) or frame_places.under_a_key(source, cells)
+        return resumed and _is_just_made(history, source) or (
+            history.resumed and torn) or frame_places.in_a_cell(source, cells)
 
     def is_dynamic_scalar(source: Source, value: Any) -> bool:
         if options.dynamic is False:
@@ -503,7 +461,7 @@ def _computed_changes(history: History, seen: Seen, options: Options, source: So
 
 
 def _content_changes(history: History, seen: Seen, options: Options, source: Content) -> bool:
-    vain = not history.hits and _is_kept(source.base)
+    vain = not history.hits and frame_places.kept(source.base)
     most = MAX_FRESH if vain else max(MAX_MISSES, options.recompile_limit // 2)
     last = history.captures >= options.recompile_limit - min(LAST, options.recompile_limit // 4)
     if last and passed(source.base) is not None:  # what a module or a function has is not another in each call
@@ -511,20 +469,12 @@ def _content_changes(history: History, seen: Seen, options: Options, source: Con
     return options.dynamic is not False and _is_restless(history, source.base, history.misses_by(source.base), most)
 
 
-def _is_kept(source: Source) -> bool:
-    """Whether the program keeps that from call to call: a global, or what is noted on one. What it holds is another in
-    each call if it was in the first few: it grows, or is filled anew."""
-    while isinstance(source, Attr):
-        source = source.base
-    return isinstance(source, Global)
-
-
 def _rounds_change(history: History, seen: Seen, options: Options, rounds: Rounds) -> bool:
     """Whether a loop had so many numbers of rounds that Python is to run it. What is passed in changes more often than
     what an object holds: the size of a model, say."""
     argument = passed(rounds.base)
     if rounds.walked:
-        goes_on = argument is not None and argument.name.startswith("$s")  # Python ran rounds of the loop before
+        goes_on = frame_places.on_stack(rounds.base)  # Python ran rounds of the loop before
         most = MAX_FRESH if history.resumed else MAX_MISSES
         return argument is not None and (argument.name == history.walks or _is_restless(
             history, rounds.base, history.missed[argument], most)) or (
@@ -541,7 +491,7 @@ OFTEN: dict[type, Callable[[History, Seen, Options, Any], bool]] = {
     Anew: lambda history, seen, options, source: len(seen.scalars.get(repr(source), ())) >= MAX_SIZES,
     Identity: lambda history, seen, options, source: history.died >= MAX_MISSES,
     Part: lambda history, seen, options, source: options.dynamic is not False and (
-        _is_just_made(history, source.base) or history.resumed and is_under_a_key(history, source.base)
+        _is_just_made(history, source.base) or history.resumed and frame_places.under_a_key(source.base, history.cells)
         or history.misses_by(source.base) > 0),
     Data: lambda history, seen, options, source: history.data,
     Host: lambda history, seen, options, source: history.is_torn() or (
@@ -617,7 +567,8 @@ def note_walks(info: Any, code: CodeType, options: Options, traced: bool) -> Non
 def _is_just_made(history: History, source: Source) -> bool:
     """Whether Python has made that, or filled it, in this call: it lies on the stack after a graph break, or in a local
     then."""
-    return history.resumed and (source.is_argument or is_fresh(source) or _is_own_cell(history, source))
+    return history.resumed and (
+        source.is_argument or frame_places.on_stack(source) or frame_places.in_a_cell(source, history.cells))
 
 
 def _is_restless(history: History, container: Source, misses: int, most: int) -> bool:
