@@ -1,7 +1,8 @@
 """`str`, `repr`, `format` and `ascii` of Values.
 
-Constants are simply printed. Containers are put together element by element, so that the `__repr__`
-of an object inside is entered; what would show an address or an array's content breaks the graph.
+Constants are simply printed. Containers are put together element by element, so that the `__repr__` of an object
+inside is entered. A text that shows an address, or an array's content, is made in the end by Python, if anything keeps
+it (`getattr(f, "__name__", str(f))` hardly ever does); what looks into one breaks the graph.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.hashes import note_order
 from dynacomp.capture.kinds.iteration import elements, key_value
 from dynacomp.capture.numbers import host_functions, size_values
+from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.values.callables import PartialV
 from dynacomp.capture.values.computed import ArrayV, LibraryV, NumberV
 from dynacomp.capture.values.constant import Const, is_exactly
 from dynacomp.capture.values.containers import DictV, ListV, SetV, TupleV, ViewV
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import ObjectV
-from dynacomp.capture.values.questions import is_graph_array, is_library_object, is_object, is_tuple
+from dynacomp.capture.values.questions import is_graph_array, is_library_object, is_made_function, is_object, is_tuple
 from dynacomp.capture.values.standing import LaterV
 from dynacomp.capture.values.value import NotConstant, Value, as_python, is_changing, is_constant, node_of, type_of
 from dynacomp.capture.wrapping import class_attrs, object_attrs
@@ -72,12 +75,25 @@ def _of_constant(cap: Capture, x: Value, how: Any, spec: str) -> Value:
     try:
         real = as_python(x)
     except NotConstant:
-        raise Break("leaves", f"{how.__name__}() of something that shows an address") from None
+        if not is_made_function(x) or spec:
+            raise Break("leaves", f"{how.__name__}() of something that shows an address") from None
+        return _in_the_end(runtime.shown_function, x, cap.getattr(x, "__qualname__"))
     if is_made(cap, real) and issubclass(type(real), enum.Enum):
         return _of_member(cap, x, how, spec)
     if _shows_address(real):
-        raise Break("leaves", f"{how.__name__}() that shows an address")
+        if how not in (str, repr):
+            raise Break("leaves", f"{how.__name__}() that shows an address")
+        return _in_the_end(how, x)
     return fold(cap, (lambda v: how(v, spec)) if how is format else how, x)
+
+
+def _of_partial(cap: Capture, x: PartialV, how: Any, spec: str) -> Value:
+    """That of what it holds, which nothing may change until then."""
+    held = [cap.realize(v) for v in (x.func, *x.args, *x.kwargs.values())]
+    if spec or how not in (str, repr, format) or not all(
+            is_constant(v) and not is_changing(v) or is_graph_array(v) or is_made_function(v) for v in held):
+        raise Break("leaves", f"{how.__name__}() of a partial of something that may change")
+    return _in_the_end(repr, x)
 
 
 def _of_member(cap: Capture, x: Value, how: Any, spec: str) -> Value:
@@ -115,7 +131,14 @@ def _by_method(cap: Capture, x: Any, how: Any, spec: str) -> Value:
         args: list[Value] = [Const(spec)] if name == "__format__" else []
         found = cap.call(object_attrs.bind(cap, raw, x, owner, name), args)
         return found if name == "__format__" or how is not format or not spec else fold(cap, format, found, Const(spec))
-    raise Break("leaves", "the default repr, which shows an address")
+    if spec:
+        raise Break("leaves", "format() of an object, which has no such form")
+    return _in_the_end(object.__repr__, x)
+
+
+def _in_the_end(fn: Any, *args: Value) -> LaterV:
+    """A text that shows where the first of `args` lies, which is made when that is."""
+    return LaterV("<object at 0x0>", fn=fn, args=args)  # type: ignore[arg-type]
 
 
 def represent(cap: Capture, x: Any, outer: list[Any]) -> str:
@@ -219,6 +242,7 @@ def _piece(cap: Capture, spec: re.Match[str], values: Value, rest: Iterator[Valu
 CONTAINER_OPS["mod", Const] = CONTAINER_OPS["imod", Const] = percent
 define(TupleV, Kind(text=_of_tuple, display=_tuple))
 define(ObjectV, Kind(text=_by_method))
+define(PartialV, Kind(text=_of_partial))
 for _cls, _display in ((ListV, _list), (DictV, _mapping), (SetV, _set), (ViewV, _view)):
     define(_cls, Kind(text=_of_container, display=_display))
 for _kind, _text in (*((cls, _of_array) for cls in (ArrayV, LaterV, LibraryV, NumberV)),

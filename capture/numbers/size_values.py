@@ -265,17 +265,18 @@ def argument(cap: Capture, value: SizeV) -> Any:
     return concrete(cap, value, f"{expr} as a constant").value if pinned else expr
 
 
-def freeze(cap: Capture, found: Iterable[Size], what: str, compiled: bool = False) -> None:
+def freeze(cap: Capture, found: Iterable[Size], what: str, compiled: bool = False, hosted: bool = False) -> None:
     """Learns that these sizes must be constants: the next attempt has them so. Where one of them has had many values
     already, what needs it is left to Python: what follows is compiled once for all. `compiled`: nothing in the
-    program asks for it, but what compiles the Graph."""
+    program asks for it, but what compiles the Graph. `hosted`: a library asks that runs the program's code out of
+    sight, where no frame is captured: left to Python, a whole model would run eagerly."""
     found = list(map(canonical, found))
     if takes_sides(cap, found):
         return
     places = [(name, cap.sizes.dims[name]) for name in sorted({n for size in found for n in names(size)})]
     if pins(cap, found):
         return
-    if not compiled and cap.progress.top_step not in cap.lessons.breaks and any(
+    if not (compiled or hosted) and cap.progress.top_step not in cap.lessons.breaks and any(
             cap.root.policy.changes_often(place) for _, place in places):
         raise Break("size_constant", what)
     for name, place in places:

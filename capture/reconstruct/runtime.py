@@ -224,6 +224,11 @@ class SizeFunction:
 # --- making
 
 
+def shown_function(function: types.FunctionType, qualname: str) -> str:
+    """The `repr` of a function while that was its name."""
+    return f"<function {qualname} at {id(function):#x}>"
+
+
 def empty_list(cls: type, maxlen: Any) -> Any:
     """One of a class that is no plain list."""
     return cls((), maxlen) if cls is collections.deque else cls()

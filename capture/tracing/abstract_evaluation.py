@@ -60,7 +60,9 @@ from dynacomp.capture.tracing.lowered_args import (
     leaf_nodes,
     library_args,
     lowered_sizes,
+    maker_of,
     may_be_asked,
+    one_to_hold,
     parts,
     rebuild,
     run_now,
@@ -168,7 +170,8 @@ def evaluated_anew(cap: Capture, fn: Any, lowered: Any, since: int) -> tuple[Out
     if is_defect(error):
         raise error
     enter_next(cap, fn, list(parts(lowered)))
-    size_values.freeze(cap, given_sizes(lowered) or blamed, f"{label(fn)}: {error}".partition("\n")[0])
+    what, held = f"{label(fn)}: {error}".partition("\n")[0], given_sizes(lowered) or one_to_hold(fn, lowered, blamed)
+    size_values.freeze(cap, held, what, hosted=is_host(maker_of(fn, lowered)))
     raise Restart()
 
 

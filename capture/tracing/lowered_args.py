@@ -31,7 +31,8 @@ from dynacomp.capture.graph.avals import as_struct, aval_of, weak
 from dynacomp.capture.graph.graph import Node, Tree, map_parts
 from dynacomp.capture.graph.graph_sizes import aval as aval_with_sizes
 from dynacomp.capture.graph.graph_sizes import sizes_in
-from dynacomp.capture.graph.sizes import Size, canonical, is_symbolic
+from dynacomp.capture.graph.size_evaluation import evaluate
+from dynacomp.capture.graph.sizes import Size, canonical, is_symbolic, names
 from dynacomp.capture.numbers import host_arrays, size_values
 from dynacomp.capture.numbers.dynamic_scalars import TEXTS, pinned
 from dynacomp.capture.numbers.given_arrays import is_constant
@@ -414,12 +415,23 @@ def fails_now(fn: Any, lowered: Any) -> bool:
     return may_be_asked(lowered) and run_now(fn, lowered, lambda given, made: None) is None
 
 
-def run_now(fn: Any, lowered: Any, look: Callable[[list[Any], Any], Any], real: dict[Node, Any] | None = None) -> Any:
-    """The jaxpr of a call with the sizes at hand, which may be asked; None where it fails. `look` sees the tracers that
-    it is given, one for each Node that has no `real` array, and what it gives."""
+def one_to_hold(fn: Any, lowered: Any, found: list[Size]) -> list[Size]:
+    """The one symbol of these sizes that lets a call through which has failed, once it is a constant: a batch may still
+    be of any size where the length may not. All of them where no single one does, or the call may not be asked."""
+    by_name = {name: size.scope for size in found for name in names(size)}
+    for name, scope in by_name.items() if len(by_name) > 1 and may_be_asked(lowered) else ():
+        values = {other: scope.symbol(other) for other in scope.values} | {name: scope.values[name]}
+        if run_now(fn, lowered, lambda given, made: None, value=functools.partial(evaluate, values=values)) is not None:
+            return [scope.symbol(name)]
+    return found
+
+
+def run_now(fn: Any, lowered: Any, look: Callable[[list[Any], Any], Any], real: dict[Node, Any] | None = None,
+            value: Callable[[Size], Any] = lambda size: size.scope.value(size)) -> Any:
+    """The jaxpr of a call with the sizes at hand (or such as `value` says), which may be asked; None where it fails.
+    `look` sees the tracers that it is given, one for each Node that has no `real` array, and what it gives."""
     real = real or {}
     nodes = [n for n in dict.fromkeys(leaf_nodes(lowered)) if n not in real]
-    value = lambda size: size.scope.value(size)
     known = _with_sizes(lowered, value)
 
     def call(*arrays: Any) -> Any:

@@ -234,3 +234,33 @@ def test_a_number_that_a_library_needs_is_a_constant_and_sizes_stay_symbols():
         np.testing.assert_allclose(compiled(net, x), net.apply(net.params, x).sum(), rtol=1e-5)
     assert not dynacomp.stats()["breaks"] and not dynacomp.stats()["frames_eager"]
     assert dynacomp.stats()["frames_captured"] <= 5
+
+
+class Pooled(nn.Module):
+    """Its loop needs the length; nothing needs the number of rows."""
+
+    @nn.compact
+    def __call__(self, x):
+        x = nn.Dense(2)(x)
+        return sum(x[:, k] * k for k in range(x.shape[1]))
+
+
+def trained(x, rate):
+    net, losses = Pooled(), []
+    params = net.init(jax.random.key(0), x)
+    for _ in range(2):
+        loss, slopes = jax.value_and_grad(lambda p: (net.apply(p, x) ** 2).mean())(params)
+        params = jax.tree.map(lambda p, g: p - rate * g, params, slopes)
+        losses.append(loss)
+    return losses, params
+
+
+def test_a_size_that_a_model_needs_is_a_constant_alone_however_many_there_were():
+    """A break there would have Flax run the model in Python."""
+    dynacomp.reset()
+    compiled = dynacomp.jit(trained, backend="eager")
+    for call in range(9):
+        args = jnp.ones((7 + call, 2 + call % 3, 2)), 0.1 + call
+        jax.tree.map(np.testing.assert_allclose, compiled(*args), trained(*args))
+    stats = dynacomp.stats()
+    assert not stats["breaks"] and not stats["frames_eager"] and stats["frames_captured"] <= 4
