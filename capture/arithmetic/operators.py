@@ -405,11 +405,31 @@ def _of_traces(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
     other = b if isinstance(a, TraceStateV) else a
     if op not in (operator.eq, operator.ne) or isinstance(other, TraceStateV) or type_of(other) is not OpaqueTraceState:
         return None
-    if other.source is None or not is_object(other) or other.written:
+    trace = _trace_source(other)
+    if trace is None:
         raise Break("tracer", "whether another trace is the one that runs the caller")
-    answer = other.real._trace_ref is cap.root.trace
-    cap.guards.add("same" if answer else "distinct", S.Attr(other.source, "_trace_ref"), S.TraceRef())
+    answer = existing(other)._trace_ref is cap.root.trace
+    cap.guards.add("same" if answer else "distinct", trace, S.TraceRef())
     return Const(answer == (op is operator.eq))
+
+
+def _of_known_traces(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
+    """The same where the frame's own trace is known: NNX asks it for each Variable."""
+    known, other = (a, b) if is_const(a) else (b, a)
+    if op not in (operator.eq, operator.ne) or type_of(other) is not OpaqueTraceState or not is_const(known):
+        return None
+    trace = _trace_source(other)
+    if known.source is not None or type_of(known) is not OpaqueTraceState or trace is None:
+        return None
+    answer = existing(other)._trace_ref is known.value._trace_ref
+    cap.guards.add("is" if answer else "is_not", trace, known.value._trace_ref)
+    return Const(answer == (op is operator.eq))
+
+
+def _trace_source(state: Value) -> S.Source | None:
+    """Where the trace is of which JAX has said something before the call; None where that is not as it was."""
+    exists = is_object(state) and state.source is not None and not state.written
+    return S.Attr(state.source, "_trace_ref") if exists else None  # type: ignore[arg-type]
 
 
 def _equal_slices(cap: Capture, a: Value, b: Value) -> bool | None:
@@ -446,6 +466,7 @@ OPERANDS = Pairs(
     Pair(lambda cap, op, a, b: graph_scalars.binary(cap, op, a, b), some=(NumberV,)),
     Pair(_of_changing, some=host_functions.CHANGING, every=(*host_functions.CHANGING, Const)),
     Pair(_of_scalars, some=(ScalarV,)),
+    Pair(_of_known_traces, some=(ObjectV,), every=(ObjectV, Const)),
     Pair(_by_methods, some=(ObjectV,)),
     Pair(_array_op, some=(ArrayV, LibraryV)),
     Pair(_of_sizes, some=(SizeV,)),

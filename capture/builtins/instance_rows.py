@@ -19,7 +19,7 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bodies.placement import is_traced
 from dynacomp.capture.builtins.builtin_rows import class_of, row
-from dynacomp.capture.calls.class_checks import checked
+from dynacomp.capture.calls.class_checks import checked, tells_its_class
 from dynacomp.capture.graph.avals import ARRAY_TYPE, KEY_TYPE
 from dynacomp.capture.symbolic.libraries import is_pure_module, is_steady_module, module_of
 from dynacomp.capture.symbolic.machine import Capture
@@ -33,9 +33,6 @@ from dynacomp.capture.values.value import Value, as_python
 from dynacomp.capture.wrapping.class_attrs import lookup
 from dynacomp.capture.wrapping.immutability import is_changeable
 
-# Whose attributes are found as those of any object, though in C functions of their own.
-PLAIN = {object, type, int, float, complex, str, bytes, tuple, list, dict, set, frozenset}
-
 
 @row(isinstance)
 def _isinstance(cap: Capture, x: Value, kinds: Value) -> Value:
@@ -44,35 +41,34 @@ def _isinstance(cap: Capture, x: Value, kinds: Value) -> Value:
         return Const(settled)
     if is_object(kinds):
         return cap.call(cap.getattr(kinds, "__instancecheck__"), [x])
-    several = _alternatives(cap, kinds)
-    place = _place(cap, x, several)
+    place = _place(cap, x, kinds)
     if place in cap.known.instances:
         return Const(cap.known.instances[place][0])
+    several = _alternatives(cap, kinds)
     if any(map(_own_check, several)):
         return Const(any(_is_instance(cap, x, kind) for kind in several))
     answer = _by_class(cap, x, kinds)
     if place is not None and is_exactly(answer, bool) and all(map(_asks_the_class, several)):
-        cap.known.instances[place] = answer.value, (class_of(x), several)
+        cap.known.instances[place] = answer.value, (class_of(x), kinds)
     return answer
 
 
 def _settled(cap: Capture, x: Value, cls: Const) -> bool | None:
     """What `type` says of an object whose class does not tell another `__class__`; None where it has to be asked."""
-    if says_its_class(x) or _says_its_class(cap, class_of(x)):
+    if says_its_class(x) or tells_its_class(cap, class_of(x)):
         return None
     return cls.value in mro(class_of(x))
 
 
-def _place(cap: Capture, x: Value, several: list[Value]) -> tuple[object, ...] | None:
+def _place(cap: Capture, x: Value, kinds: Value) -> tuple[object, ...] | None:
     """Where the answer is kept, which is that for all objects of the class: the classes by identity, and what has
     been registered with abstract ones. None where an object may say otherwise, or the classes are not all known."""
     if says_its_class(x) or is_const(x) and x.source is not None and is_changeable(peek(x)):
         return None
-    cls = class_of(x)
-    classes = [k.value for k in several if type(k) is Const and not is_open(k)]
-    if len(classes) < len(several) or _says_its_class(cap, cls):
+    asked = [kinds] if is_exactly(kinds, tuple) else _alternatives(cap, kinds)
+    if any(type(k) is not Const or is_open(k) for k in asked) or tells_its_class(cap, class_of(x)):
         return None
-    return (id(cls), abc.get_cache_token(), *map(id, classes))
+    return (id(class_of(x)), abc.get_cache_token(), *(id(k.value) for k in asked))  # type: ignore[attr-defined]
 
 
 def _asks_the_class(kind: Value) -> bool:
@@ -83,7 +79,7 @@ def _asks_the_class(kind: Value) -> bool:
 def _by_class(cap: Capture, x: Value, kinds: Value) -> Value:
     """What `type.__instancecheck__` says."""
     _no_hook(cap, kinds)
-    if is_object(x) and _says_its_class(cap, x.cls):
+    if is_object(x) and tells_its_class(cap, x.cls):
         return Const(any(_says_it_is(cap, x, kind) for kind in _alternatives(cap, kinds)))
     return _denied(cap, class_of(x), kinds, _by_type(cap, x, kinds))
 
@@ -110,14 +106,6 @@ define(Const, Kind(is_instance=lambda cap, x, kinds: fold(cap, _is_a, x, kinds))
 define(ObjectV, Kind(is_instance=_object_is_instance))
 define(ArrayV, Kind(is_instance=lambda cap, x, kinds: Const(_array_isinstance(cap, x, as_python(kinds)))))
 define(OpaqueV, Kind(is_instance=_opaque_is_instance))
-
-
-def _says_its_class(cap: Capture, cls: type) -> bool:
-    """Whether code of the program tells the `__class__` of instances."""
-    if id(cls) not in cap.known.telling:
-        tells = lookup(cls, "__class__")[0] is not object or lookup(cls, "__getattribute__")[0] not in PLAIN
-        cap.known.telling[id(cls)] = cls, tells
-    return cap.known.telling[id(cls)][1]
 
 
 def _says_it_is(cap: Capture, x: ObjectV, kind: Value) -> bool:
@@ -198,8 +186,8 @@ def _is_instance(cap: Capture, x: Value, kind: Value) -> bool:
         return truth(cap, _by_class(cap, x, kind))
     if (cls := class_of(x)) is as_python(kind):
         return True
-    ask = lambda v: truth(cap, cap.call(Const(check), [kind, v]))
-    return ask(x) if _says_its_class(cap, cls) else checked(cap, check, kind, x, cls, ask)
+    ask = lambda v: Const(truth(cap, cap.call(Const(check), [kind, v])))
+    return truth(cap, checked(cap, check, kind, x, cls, ask))
 
 
 def _is_instance_of(cls: type, classes: Any) -> bool:

@@ -24,7 +24,7 @@ from dynacomp.capture.base.identity_table import IdentityTable
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.rows import fits
 from dynacomp.capture.bytecode.suspensions import SUSPENDS
-from dynacomp.capture.calls import donations, jitted
+from dynacomp.capture.calls import class_checks, donations, jitted
 from dynacomp.capture.calls.entering import enter
 from dynacomp.capture.calls.signatures import bind
 from dynacomp.capture.kinds.attrs import CONST_METHODS, intercepts
@@ -371,7 +371,7 @@ def _identity(obj: Any) -> Any:
 def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """A callable that exists, by what is known of it or of functions like it, else by what its class does."""
     if is_open(fn) and _is_plain_function(peek(fn)):
-        return inline(cap, as_function(cap, fn), args, kwargs)
+        return _entered(cap, peek(fn), as_function(cap, fn), args, kwargs)
     if is_open(fn) and is_compiled(peek(fn)) and USER_RULES.get(peek(fn)) is None:
         inner = jitted.inside(cap, fn)
         if inner is not None:
@@ -391,7 +391,7 @@ def _by_rule(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value
     obj = fn.value
     entered = cap.known.entered.get(id(obj))
     if entered is not None:
-        return inline(cap, entered, args, kwargs)
+        return _entered(cap, obj, entered, args, kwargs)
     told = USER_RULES.get(obj)
     if told is not None:
         return told(cap, obj, args, kwargs)  # type: ignore[no-any-return]
@@ -415,6 +415,13 @@ def _by_rule(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value
     if isinstance(obj, types.FunctionType) and obj.__code__ in OPENED:
         return OPENED[obj.__code__](cap, fn, args, kwargs)  # type: ignore[no-any-return]
     return None
+
+
+def _entered(cap: Capture, obj: Any, fn: FunctionV, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """Enters a function again: where it asks for the class of its argument alone, its answer may be known."""
+    if len(args) != 1 or kwargs:
+        return inline(cap, fn, args, kwargs)
+    return class_checks.called(cap, obj, args[0], lambda v: inline(cap, fn, [v], {}))
 
 
 def _by_numpy(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str, Value]) -> Value | None:

@@ -45,6 +45,8 @@ def watch_loop(cap: Capture, frame: Frame, instr: Instruction) -> None:
 
     The lesson is to break where the loop began (for a loop of a callee: at the call, so that the
     callee is captured by itself)."""
+    if instr.name == "JUMP_BACKWARD" and is_for(frame, instr):  # whose FOR_ITER is next, and is looked at
+        return
     now = cap.progress
     loop = frame.loops.get(instr.index)
     if loop is None:

@@ -22,7 +22,7 @@ from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.values.constant import Const, is_exactly, stands_for
 from dynacomp.capture.values.containers import ListV, TupleV, row_kind
 from dynacomp.capture.values.kind import Kind, define, kind
-from dynacomp.capture.values.questions import is_list, is_slice, is_tuple
+from dynacomp.capture.values.questions import is_list, is_plain_tuple, is_slice, is_tuple
 from dynacomp.capture.values.value import NotConstant, Value, as_python, node_of, type_of
 from dynacomp.capture.wrapping.builder import items_of, realize
 from dynacomp.capture.wrapping.changing_contents import item_at
@@ -257,6 +257,15 @@ def sort_keys(cap: Capture, items: list[Value], key: Value | None) -> list[Value
     return [x if key is None or stands_for(key, None) else cap.call(key, [x]) for x in items]
 
 
+def _leading(cap: Capture, keys: list[Value]) -> list[Any] | None:
+    """What tuples begin with, where that alone orders them: names, or numbers, no two of which are the same."""
+    firsts = [cap.items(k)[0] for k in keys if is_plain_tuple(k) and cap.items(k)]
+    if len(firsts) < len(keys) or not any(all(is_exactly(x, cls) for x in firsts) for cls in (str, int)):
+        return None
+    found = [as_python(x) for x in firsts]
+    return found if len(set(found)) == len(found) else None
+
+
 def sort_by(cap: Capture, items: list[Value], keys: list[Value], reverse: Any) -> list[Value]:
     if type(reverse) is bool and all(map(operator.is_, items, keys)):
         made = host_functions.in_order(cap, items, reverse)
@@ -265,7 +274,7 @@ def sort_by(cap: Capture, items: list[Value], keys: list[Value], reverse: Any) -
     try:
         real: list[Any] = [as_python(k) for k in keys]
     except NotConstant:
-        real = [Sortable(cap, k) for k in keys]
+        real = _leading(cap, keys) or [Sortable(cap, k) for k in keys]
     try:
         order = sorted(range(len(items)), key=real.__getitem__, reverse=reverse)
     except (TypeError, ValueError) as error:

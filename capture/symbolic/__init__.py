@@ -14,6 +14,8 @@
     undo_log                Changes to mutable Values that can be taken back
     side_effects            Changes to what existed before the call: noted while capturing,
                             replayed after the Graph
+    escapes                 What code that existed before the call can read of what the
+                            captured code changes
     libraries               Which callables are whose: the libraries that promise
                             purity, and everything else
     generators              Generators: `send`, `throw` and `close` on suspended

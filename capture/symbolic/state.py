@@ -18,6 +18,7 @@ from typing import Any
 
 from dynacomp.capture.graph.graph import Builder, Node
 from dynacomp.capture.graph.size_scope import Scope
+from dynacomp.capture.symbolic.escapes import Escapes
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.computed import ScalarV
 from dynacomp.capture.values.constant import Const
@@ -68,8 +69,9 @@ class Known:
     #                                                            of which it was asked whether those are theirs, and are
     telling: dict[int, tuple[type, bool]] = field(default_factory=dict)  # classes; may their code tell a `__class__`?
     instances: dict[Any, tuple[bool, Any]] = field(default_factory=dict)  # what `isinstance` says of all of a class
-    checks: dict[Any, bool | None] = field(default_factory=dict)  # what classes say of all objects of a class
-    checked_at: int = 0  # after so many changes that was so: see `class_checks`
+    checks: dict[Any, Value | None] = field(default_factory=dict)  # what is said of all objects of a class
+    asked: dict[int, Any] = field(default_factory=dict)  # id of a function → its calls of one argument
+    escapes: Escapes = field(default_factory=Escapes)  # what such an answer may depend on
 
 
 @dataclass(eq=False)

@@ -1,10 +1,13 @@
 """Checks of metaclasses that look at the class alone are answered once for a class; all others for each object."""
 
+import jax
 import jax.numpy as jnp
 import pytest
+from jax._src import core
 
 import dynacomp
 from dynacomp.capture.calls import class_checks
+from dynacomp.capture.values.value import existing
 from tests.capture.program_kit import check_one_graph
 
 X = jnp.arange(3.0)
@@ -71,7 +74,7 @@ def asked(monkeypatch):
 
     def of_any(cap, cls, ask):
         answer = real(cap, cls, ask)
-        found.append((cls.__name__, answer))
+        found.append((cls.__name__, answer and existing(answer)))
         return answer
 
     monkeypatch.setattr(class_checks, "_of_any", of_any)
@@ -136,3 +139,119 @@ def test_a_check_that_notes_what_it_is_given_notes_the_objects(asked):
 
     check_one_graph(program, (X, [1, 2]))
     assert len(asked) <= 1 and [type(v) for v in SEEN] == [Marked, Marked, int, int]
+
+
+REGISTRY = {Marked: "marked", int: "number"}
+
+
+def is_registered(x):
+    return type(x) in REGISTRY or isinstance(x, tuple)
+
+
+def registered_as(x):
+    if isinstance(x, bytes):
+        return None
+    return REGISTRY.get(type(x), KNOWN)
+
+
+def is_high(x):
+    return isinstance(x, Marked) and x.mark > 1
+
+
+def noted(x):
+    SEEN.append(x)
+    return type(x) is int
+
+
+def is_under_transformation(x):
+    return not core.trace_state_clean() and type(x) is int
+
+
+@pytest.mark.parametrize("question", [is_registered, registered_as], ids=["constant", "existing"])
+def test_a_function_of_the_class_is_entered_once_for_a_class(asked, question):
+    def program(x, marks):
+        made = [*map(Marked, marks)]
+        things = [*made, 1, 2, "a", None, x, *range(20), (1,), (), "b", None, 3.0, 4.0, *made]
+        return x + 1, [question(v) for v in things]
+
+    check_one_graph(program, (X, [1, 2, 3]))
+    told = [found for found in asked if found[0] != "NoneType"]
+    assert {name for name, answer in told if answer is not None} >= {"int", "str", "Marked", "float", "tuple"}
+    assert len(told) == len({name for name, _ in told})
+
+
+def test_a_function_that_looks_at_its_argument_is_entered_for_each(asked):
+    check_one_graph(lambda x, marks: (x + 1, [is_high(v) for v in map(Marked, marks * 8)]),
+                    (X, [1, 2, 3]), (X, [3, 1, 1]), captures=2)
+    assert set(asked) == {("Marked", None)}
+
+
+def test_an_answer_of_a_function_ends_when_what_it_may_read_changes():
+    def program(x):
+        found = [is_registered(v) for v in [1.0, 2.0] * 8]
+        REGISTRY[float] = "float"
+        found += [is_registered(v) for v in (1.0, 2.0, "")]
+        del REGISTRY[float]
+        return x + 1, [*found, is_registered(3.0)]
+
+    check_one_graph(program, (X,))
+
+
+def test_a_function_that_notes_what_it_is_given_is_entered_for_each(asked):
+    def program(x, marks):
+        del SEEN[:]
+        return x + 1, [noted(v) for v in (*marks, *map(Marked, marks))], [type(v) for v in SEEN]
+
+    check_one_graph(program, (X, list(range(10))))
+    assert not asked
+
+
+def test_an_answer_holds_in_the_transformed_function_that_it_was_given_in():
+    def program(x):
+        inside = []
+
+        def loss(x):
+            inside.append([is_under_transformation(v) for v in range(12)])
+            return x.sum()
+
+        before = [is_under_transformation(v) for v in range(12)]
+        return jax.grad(loss)(x), before, inside, [is_under_transformation(v) for v in range(12)]
+
+    expected, made = program(X), dynacomp.jit(program, backend="eager")
+    for _ in range(2):
+        got = made(X)
+        assert jnp.array_equal(got[0], expected[0]) and got[1:] == expected[1:]
+
+
+def mark_of_registered(x):
+    return REGISTRY["made"].mark.mark
+
+
+def test_an_answer_ends_when_what_was_made_and_stored_changes():
+    def program(x):
+        made = Marked(Marked(1))
+        REGISTRY["made"] = made
+        found = [mark_of_registered(v) for v in range(10)]
+        made.mark.mark = 2
+        found += [mark_of_registered(v) for v in range(3)]
+        inner = Marked(3)
+        made.mark = inner
+        found += [mark_of_registered(v) for v in range(3)]
+        inner.mark = 4
+        return x + 1, [*found, mark_of_registered(0)], REGISTRY.pop("made").mark.mark
+
+    check_one_graph(program, (X,))
+
+
+def precision(x):
+    return jax.config.jax_default_matmul_precision
+
+
+def test_an_answer_holds_under_the_settings_that_it_was_given_under():
+    def program(x):
+        before = [precision(v) for v in range(10)]
+        with jax.default_matmul_precision("float32"):
+            inside = [precision(v) for v in range(10)]
+        return x + 1, before, inside, precision(0)
+
+    check_one_graph(program, (X,))

@@ -86,3 +86,20 @@ def test_a_list_from_outside_is_changed_as_the_program_says():
         same = ours
         assert compiled(X, ours, n) == program(X, theirs, n) and repr(ours) == repr(theirs) and same is ours
     assert not dynacomp.stats()["breaks"] and not dynacomp.stats()["frames_eager"]
+
+
+class Unordered:
+    def __init__(self, mark):
+        self.mark = mark
+
+
+@pytest.mark.parametrize("program", [
+    lambda x: sorted((name, Unordered(i)) for i, name in enumerate("cab"))[0][1].mark + x,
+    lambda x: [v for _, v in sorted(zip([3, 1, 2], [x, x + 1, x + 2]))],
+    lambda x: sorted([("b", x), ("a", x), ("b",)])[0][1],  # a prefix goes first: nobody asks the array
+    lambda x: outcome(lambda x: sorted([("a", Unordered(1)), ("a", Unordered(2))]), (x,))[:2],
+    lambda x: [n for n, _ in sorted([(2, x), (1, x), (3, x)], reverse=True)],
+    lambda x: outcome(lambda x: sorted([(1, x), ("a", x)]), (x,))[:2],
+], ids=["names", "numbers", "prefix", "equal", "reverse", "mixed"])
+def test_tuples_are_sorted_by_what_they_begin_with(program):
+    check_one_graph(lambda x: (x + 1, program(x)), (X,), (X + 1,))
