@@ -173,7 +173,8 @@ class Standin:
         elif key in self.changing and not (self.pinned or self.cap.libraries.derived):
             raise Break("effect_in_body", "a transformed function that changes outer objects is called twice")
         graph, captured = self.found.setdefault(place, {})[way] = self.graphs[key]
-        stands = [stand_for(self.cap, n) for n in captured]
+        real = self.cap.libraries.real
+        stands = [real[n] if n in real else stand_for(self.cap, n) for n in captured]
         self.cap.libraries.stands.update((id(x), (x, n)) for s, n in zip(stands, captured) for x in (s, *_spelled(s)))
         made = run_body(graph, stands, args, kwargs)
         if self.counted[key]:

@@ -36,7 +36,7 @@ class Library:
     judges: bool = False  # tells a NumPy array from one of JAX, by its class, its dtype
     trees: bool = False  # looks at the leaves of what it is given, and calls none of it
     named: bool = False  # its pytrees are taken apart by the names of their attributes, whatever the order of these
-    enter: tuple[str, ...] = ()  # modules of a pure one that run user code for its effects, or keep state: entered
+    enter: tuple[str, ...] = ()  # modules of a pure one that keep state, ask `is`, run user code: entered
     asks: frozenset[tuple[str, str]] = frozenset()  # functions that ask who traces their caller: entered
     effects: Mapping[str, Collection[str]] = field(default_factory=dict)  # by module: called for what they change
     tokens: frozenset[str] = frozenset()  # attributes that tell the objects of its classes apart, and say nothing else
@@ -76,12 +76,13 @@ _PURE = ("jaxlib", "optax", "flax.struct", "flax.training", "flax.traverse_util"
          "tensorflow_probability.substrates.jax", "tensorflow_probability.python.internal.backend.jax")
 _STEADY = ("dynacomp", "numpy", "scipy", "ml_dtypes", "opt_einsum", "absl", "typing_extensions", "jaxtyping",
            "beartype", "wadler_lindig", "treescope", "orbax", "etils", "tree", "toolz", "optree", "namex", "h5py",
-           "rich", "tqdm", "pytest", "_pytest", "pluggy")
+           "rich", "tqdm", "pytest", "_pytest", "pluggy", "equinox._enum")
 _TREES = ("jax._src.tree", "jax._src.tree_util", "equinox._tree", "equinox._filters", "equinox._update")
 LIBRARIES = (
     JAX, FLAX, CHEX,
     Library(name="equinox", pure=True, named=True, enter=(
-        "equinox.debug._max_traces", "equinox.debug._dce", "equinox.internal._closure_to_pytree")),
+        "equinox.debug._max_traces", "equinox.debug._dce", "equinox.internal._closure_to_pytree",
+        "equinox._enum")),  # asks whether two items hold one array
     Library(name="flax.nnx", named=True),
     Library(name="flax.linen", pure=True, hosts=True, tokens=frozenset({"_id"})),
     Library(name="flax.core", pure=True, hosts=True, effects={"flax.core.scope": ("Scope",)}),  # modules fill it

@@ -114,6 +114,7 @@ class LibraryCalls:
     handed: dict[Node, Value] = field(default_factory=dict)  # a node's argument → the array of JAX that it is
     numpys: dict[Node, tuple[Value, Any]] = field(default_factory=dict)  # likewise → the NumPy array: its Value, itself
     passing: dict[int, Any] = field(default_factory=dict)  # id of a tracer → it, and the changing number that it is
+    real: dict[Node, Any] = field(default_factory=dict)  # the numbers that Nodes are, where a call runs once more
     counted: dict[int, tuple[Any, Any]] = field(default_factory=dict)  # id of an array → it, and which number it is
     unread: dict[int, tuple[Any, Value]] = field(default_factory=dict)  # id → an object handed on unread, its Value
     blind: bool = False  # the arguments being lowered are for a function that hands objects on

@@ -79,11 +79,14 @@ def with_numbers(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[
     read = {localise(cap, nodes[v.source]): v for at, v in reads if at >= since and v.source}
     standins = list(standins_in(lowered))
     called = called_by(fn, lowered)
-    computes = any(s.numbers or s.changing for s in standins)  # a second run would do it again
-    if read and is_of_jax(called) and not computes and not read.keys().isdisjoint(origins):
+    changes = any(s.changing for s in standins)  # a second run would do it again
+    computes = changes or any(s.numbers for s in standins)
+    if read and is_of_jax(called) and not changes and not read.keys().isdisjoint(origins):
         return _of_jax(cap, fn, lowered, leaves, origins, read)
     if not read or standins and not any(s.numbers for s in standins) and read.keys().isdisjoint(leaf_nodes(lowered)):
         return leaves  # the library has seen none: the program's functions computed with them
+    if changes and is_of_jax(called):
+        _refuse_given(called, {o for o in origins if o in read} & set(leaf_nodes(lowered)), read)
     if standins and (computes or is_of_jax(called) or not any(map(_may_be_number, leaves, reached))):
         is_number = _handed_through(called, [origin in read for origin in origins])
     elif standins or _runs_library(fn, lowered):
@@ -100,15 +103,36 @@ def with_numbers(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[
 
 def _of_jax(cap: Capture, fn: Any, lowered: tuple, leaves: list[Any], origins: list[Node | None],
             read: dict[Node, ScalarV]) -> list[Any]:
-    """The same for a function of JAX's, which is asked what it makes of numbers: it says so of each."""
-    with once_more(cap, list(standins_in(lowered))):
-        found = made_now(cap, fn, lowered, {n: v.hint for n, v in read.items()})
-    if found is None or len(found) != len(leaves):
+    """The same for a function of JAX's, which is asked what it makes of numbers: it says so of each. Those that the
+    program's functions read are numbers, too, or arrays where JAX makes another result then (`jax.vjp`, whose function
+    keeps what they have made)."""
+    real = {n: v.hint for n, v in read.items()}
+    standins = list(standins_in(lowered))
+    for inside in (real, {}):
+        with once_more(cap, standins, inside):
+            made: list[Any] = []
+            found = made_now(cap, fn, lowered, real, made)
+            own = [cap.libraries.stands.get(id(x), (x, None))[1] for x in made]
+        if found is not None and len(found) == len(leaves):
+            break
+    else:
         raise NeedsConcrete(next(iter(read.values())))
-    values = [_as_handed(read[origin], x) if origin in read and is_aval(leaf) else None
-              for leaf, origin, x in zip(leaves, origins, found)]
-    return [leaf if value is None else Passed(leaf.shape, leaf.dtype, leaf.weak_type, value)
-            for leaf, value in zip(leaves, values)]
+
+    def number(leaf: Any, origin: Node | None, x: Any, stands: Node | None) -> Any:
+        if origin not in read or not is_aval(leaf):
+            return leaf
+        as_it_is = stands is origin and all(_stays_number(s, origin) for s in standins)
+        value = read[origin] if as_it_is else _as_handed(read[origin], x)
+        return leaf if value is None else Passed(leaf.shape, leaf.dtype, leaf.weak_type, value)
+
+    return list(map(number, leaves, origins, found, own))
+
+
+def _refuse_given(called: Any, given: set[Any], read: dict[Node, ScalarV]) -> None:
+    """NeedsConcrete for numbers that come out of a derivative's arguments: it cannot be asked, so what JAX makes of
+    them is not known."""
+    if given and name_of(called) in THROUGH:
+        raise NeedsConcrete(read[given.pop()])
 
 
 def typed(cap: Capture, fn: Any, lowered: tuple, leaves: list[Any], jaxpr: Any) -> list[Any]:
@@ -168,9 +192,11 @@ def _with_dtype(value: ScalarV, cls: type, dtype: Any, aval: Any) -> ObjectV:
     return made
 
 
-def made_now(cap: Capture, fn: Any, lowered: tuple, real: dict[Node, Any]) -> list[Any] | None:
-    """The leaves of the result where some of the Nodes among the arguments are `real` values; None where it fails."""
-    made: list[Any] = []
+def made_now(cap: Capture, fn: Any, lowered: tuple, real: dict[Node, Any],
+             made: list[Any] | None = None) -> list[Any] | None:
+    """The leaves of the result where some of the Nodes among the arguments are `real` values; None where it fails.
+    `made` gets them as JAX gives them."""
+    made = [] if made is None else made
     jaxpr = run_now(fn, lowered, lambda _, result: made.extend(jax.tree.leaves(result)), real)
     return None if jaxpr is None else typed(cap, fn, lowered, made, jaxpr)
 
@@ -239,10 +265,11 @@ def is_of_jax(fn: Any) -> bool:
 
 
 @contextlib.contextmanager
-def once_more(cap: Capture, standins: list[Standin]) -> Iterator[None]:
-    """While a call runs once more: what the program's functions are given then is no part of the Graph."""
-    before = cap.libraries.stands, cap.libraries.passing
-    cap.libraries.stands, cap.libraries.passing = {}, {}
+def once_more(cap: Capture, standins: list[Standin], real: dict[Node, Any] | None = None) -> Iterator[None]:
+    """While a call runs once more: what the program's functions are given then is no part of the Graph. What they read
+    is `real`, as far as that is given."""
+    before = cap.libraries.stands, cap.libraries.passing, cap.libraries.real
+    cap.libraries.stands, cap.libraries.passing, cap.libraries.real = {}, {}, real or {}
     cap.libraries.tracing += 1
     try:
         with contextlib.ExitStack() as kept:
@@ -251,7 +278,7 @@ def once_more(cap: Capture, standins: list[Standin]) -> Iterator[None]:
             yield
     finally:
         cap.libraries.tracing -= 1
-        cap.libraries.stands, cap.libraries.passing = before
+        cap.libraries.stands, cap.libraries.passing, cap.libraries.real = before
 
 
 def _returned(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[Any],

@@ -13,6 +13,7 @@ import pytest
 from equinox.internal import closure_to_pytree
 
 import dynacomp
+from tests.capture.program_kit import check_one_graph
 from tests.frameworks.kit import X, Y, trains
 
 OPT = optax.sgd(1e-2, momentum=0.9)  # Adam makes large steps of gradients that are only rounding errors
@@ -240,3 +241,28 @@ def test_functions_that_equinox_takes_apart_are_the_programs():
     for n in range(10):
         assert repr(compiled(X + n, jnp.float32(n))) == repr(program(X + n, jnp.float32(n)))
     assert "internal" not in dynacomp.stats()["frames_eager"]
+
+
+class Result(eqx.Enumeration):
+    ok = "fine"
+    bad = "not fine"
+
+
+class Longer(Result):
+    worse = "worse"
+
+
+def chosen(pred, item, x):
+    found = Result.where(pred.any(), item, Result.ok)
+    return found, isinstance(Longer.promote(found), Longer), jnp.where(found == Result.bad, x, -x)
+
+
+def test_items_of_an_enumeration_are_compared_by_identity_as_plain_python_does():
+    """`where` of one item twice is that item, its NumPy leaf with it, as `isinstance` asks the item's own class."""
+    again = jax.tree_util.tree_map(lambda leaf: leaf, Result.bad)
+    check_one_graph(chosen, *[(jnp.arange(n) > 1, item, jnp.ones(n)) for n in (2, 3)
+                              for item in (Result.ok, Result.bad, again)], captures=6)
+    compiled = dynacomp.jit(chosen, backend="eager")
+    for item in (jax.tree_util.tree_map(lambda leaf: leaf, Result.ok), Result.ok, Result.bad):
+        want, got = (call(jnp.array(True), item, jnp.ones(3))[0] for call in (chosen, compiled))
+        assert type(got._value) is type(want._value)

@@ -248,3 +248,43 @@ def test_a_number_that_a_module_gives_back_is_a_number(how, module, number):
         want, got = how(module, variables, x, number + i), compiled(variables, x, number + i)
         assert (type(got[1]), got[1]) == (type(want[1]), want[1])
         np.testing.assert_allclose(got[0], want[0], rtol=1e-5)
+
+
+def counting(a, x, n):
+    seen = 0
+
+    def loss(t):
+        nonlocal seen
+        seen += a
+        return t * a, (t, a, seen)
+
+    return jax.value_and_grad(loss, has_aux=True)(a), seen
+
+
+@pytest.mark.parametrize("fn", [
+    lambda a, x, n: jax.value_and_grad(lambda t: (t * t, (t, a)), has_aux=True)(a),
+    lambda a, x, n: jax.value_and_grad(jax.checkpoint(lambda t: (t * t, (t, a, n))), has_aux=True)(a),
+    lambda a, x, n: jax.value_and_grad(lambda t, k: (t * k, {"k": k, "a": a, "t": t}), has_aux=True)(a, a),
+    lambda a, x, n: jax.value_and_grad(lambda c: (c["w"] * a, (c, a)), has_aux=True)({"w": a, "b": 2.0}),
+    lambda a, x, n: jax.grad(lambda t: ((t * a).sum(), (a, jnp.asarray(a), n * 2, a)), has_aux=True)(x),
+    lambda a, x, n: jax.vjp(lambda t: (t * a, (t, a, n)), a, has_aux=True)[::2],
+    lambda a, x, n: jax.jacrev(lambda t: (t * a, (t, a, n)), has_aux=True)(a),
+    lambda a, x, n: jax.value_and_grad(lambda t: jax.value_and_grad(lambda s: (s * t, (s, t, a)), has_aux=True)(t)[0],
+                                       has_aux=True)(a),
+])
+def test_a_number_that_is_read_and_given_is_what_jax_makes_of_either(fn):
+    """The number that a derivative is asked at comes out with a dtype, the same one that its function reads does not,
+    and `jnp.asarray` of it is an array."""
+    compiled = dynacomp.jit(fn, backend="eager")
+    dynacomp.reset()
+    for n in range(1, 5):
+        given = n + 0.5, X[:2 + n % 2], n
+        assert described(compiled(*given)) == described(fn(*given))
+    assert dynacomp.stats()["frames_captured"] == 2
+
+
+def test_a_number_that_is_read_and_given_while_the_function_counts():
+    """It is not asked what comes out: it would count twice. The number is a constant."""
+    compiled = dynacomp.jit(counting, backend="eager")
+    for n in range(1, 5):
+        assert described(compiled(n + 0.5, X, n)) == described(counting(n + 0.5, X, n))
