@@ -54,6 +54,8 @@ def same_object(cap: Capture, a: Value, b: Value) -> bool:
     arrays = [*of_class(ArrayV, (a, b))]
     for v in arrays:
         certain(cap, v, another=a is not b and len(arrays) > 1)
+    if a is not b and len(arrays) > 1 and any(v.node in body.as_given for body in cap.bodies for v in arrays):
+        raise Break("identity", "`is` of an array that a library has handed on")
     rows = (kind(v).identical for v in (a, b))
     return next((row for row in rows if row is not None), _same_existing)(cap, a, b)
 

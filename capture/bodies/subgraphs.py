@@ -73,6 +73,7 @@ class Body:
     assumes: bool = False  # what is checked outside of it holds for the arrays of one call (see `hoisting`)
     donated: dict[Node, Any] | None = None  # the arrays that each round of a loop deletes; None: it may not
     stand_ins: dict[Value, Value] = field(default_factory=dict)  # for dicts that each round makes anew (see `rebuilt`)
+    as_given: set[Node] = field(default_factory=set)  # its arguments that are arrays which the library was given
     undecided: Node | None = None  # two floats met in it, and Python did not know which one this condition chooses
 
     @classmethod
@@ -365,6 +366,7 @@ def _place(cap: Capture, body: Body, i: int, leaf: Any) -> tuple[Node, Value]:
     if passed is not None:  # a number that JAX hands on as it is, as `vmap` does along no axis; an object
         return node, passed[1]
     if is_array(leaf):
+        body.as_given.update([node] if id(leaf) in cap.libraries.stands else [])
         return node, ArrayV(node, aval)
     standin = getattr(leaf, "_standin", None)
     if isinstance(standin, Standin):

@@ -70,7 +70,15 @@ from dynacomp.capture.tracing.lowered_args import (
     sizes_as_numbers,
     standins_in,
 )
-from dynacomp.capture.tracing.passthrough import as_numbers, depends, is_of_jax, typed, with_arrays, with_numbers
+from dynacomp.capture.tracing.passthrough import (
+    as_numbers,
+    depends,
+    is_of_jax,
+    once_more,
+    typed,
+    with_arrays,
+    with_numbers,
+)
 from dynacomp.capture.tracing.traces import (
     CONCRETE,
     has_unknown_axis,
@@ -239,6 +247,7 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: 
     cap.libraries.placed = cap.libraries.placed or elsewhere
     calls, donates = calls_back(seen.jaxpr.jaxpr), refuse_inside(cap, seen.jaxpr.jaxpr)
     _refuse_trace(fn, (args, kwargs), seen, calls)
+    _refuse_texts(cap, fn, (args, kwargs), seen)
     if has_lost(seen.made, seen.again):
         _enter_maker(cap, fn, (args, kwargs))
     avals, deep = iter(seen.jaxpr.out_avals), iter(depends(seen.jaxpr.jaxpr))
@@ -350,14 +359,31 @@ def _refuse_trace(fn: Any, lowered: Any, seen: Trace, calls: bool) -> None:
         raise Break("call", f"{label(fn)} calls back into Python")
     if any(map(_is_written_in_python, seen.jaxpr.eqns)):
         raise Break("call", f"{label(fn)} uses a primitive whose evaluation is the program's")
-    if any(isinstance(x, str) and "Tracer" in x for x in seen.leaves):
-        raise Break("leaves", f"{label(fn)} makes a text of an array")
     if any(isinstance(x, JAXPRS) for x in seen.leaves) and any(  # the stand-in that was traced closes over none
             captured for s in standins_in(lowered) for _, captured in s.ways.values()):
         raise Break("opaque", f"{label(fn)} makes a jaxpr whose constants are arrays that a function closes over")
 
 
 JAXPRS = (Jaxpr, ClosedJaxpr)
+
+
+def _refuse_texts(cap: Capture, fn: Any, lowered: Any, seen: Trace) -> None:
+    """Break for a text that shows what stands for arrays, for their sizes or for changing numbers: with the sizes and
+    numbers of this call it is another one."""
+    texts = [x for x in seen.leaves if type(x) is str]
+    if any("Tracer" in x for x in texts):
+        raise Break("leaves", f"{label(fn)} makes a text of an array")
+    known = cap.numbers.scalar_nodes
+    real = {node: v.hint for _, v in cap.numbers.scalar_reads
+            if v.source in known and (node := seen_inside(cap, known[v.source])) in seen.nodes}
+    standins = list(standins_in(lowered))
+    if not texts or any(s.changing for s in standins) or not (real or any(sizes_in(*(n.aval for n in seen.nodes)))):
+        return
+    now: list[Any] = []
+    with once_more(cap, standins, real):
+        run_now(fn, lowered, lambda _, made: now.extend(x for x in jax.tree.leaves(made) if type(x) is str), real)
+    if now != texts:
+        raise Break("leaves", f"{label(fn)} makes a text of sizes or numbers that change")
 
 
 def _refuse_results(fn: Any, made: Any, leaves: list[Any]) -> None:

@@ -2,6 +2,7 @@
 
 import functools
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import pytest
@@ -113,3 +114,25 @@ def test_what_a_call_makes_is_not_the_none_that_it_is_given():
         return x * (2 if made is given else 3), box is not given, [v for v in (made.box, given) if v is not given]
 
     check_one_graph(chosen, *((jnp.arange(3.0) + n, None) for n in range(5)))
+
+
+def test_what_a_library_hands_on_is_the_array_that_it_was_given():
+    """A function that a library calls may ask which array of the program's it gets: Python asks then."""
+    def shown(pair):
+        first, _ = pair
+        return eqx.tree_pformat(pair, truncate_leaf=lambda leaf: leaf is first), first + 1
+
+    def kept(pair):
+        return eqx.filter(pair, lambda leaf: leaf is pair[1]), pair[0] * 2
+
+    def under_grad(pair):
+        return jax.grad(lambda x: (x * (2.0 if x is pair[0] else 3.0)).sum())(pair[0])
+
+    for fn, at_most in ((shown, 6), (kept, 6), (under_grad, 1)):
+        compiled, captures = dynacomp.jit(fn, backend="eager"), []
+        dynacomp.reset()
+        for n in range(5):
+            pair = jnp.arange(3.0) + n, jnp.ones(3)
+            assert repr(compiled(pair)) == repr(fn(pair))
+            captures.append(dynacomp.stats()["frames_captured"])
+        assert captures[2] == captures[-1] <= at_most

@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+import equinox as eqx
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -264,3 +265,22 @@ def test_a_size_that_a_model_needs_is_a_constant_alone_however_many_there_were()
         jax.tree.map(np.testing.assert_allclose, compiled(*args), trained(*args))
     stats = dynacomp.stats()
     assert not stats["breaks"] and not stats["frames_eager"] and stats["frames_captured"] <= 4
+
+
+@pytest.mark.parametrize("show", [
+    lambda x, n: eqx.tree_pformat(x),
+    lambda x, n: eqx.tree_pformat({"x": x, "n": n}, truncate_leaf=lambda leaf: False),
+    lambda x, n: [eqx.tree_pformat((x, n), short_arrays=True), x.shape],
+])
+def test_a_text_of_what_changes_is_made_in_each_call(show):
+    """The library would spell the symbols that stand for sizes and numbers while it is traced."""
+    def shown(x, n):
+        return show(x, n), x * n
+
+    compiled = dynacomp.jit(shown, backend="eager")
+    dynacomp.reset()
+    captures = []
+    for n in range(2, 8):
+        assert repr(compiled(jnp.ones(n), n)) == repr(shown(jnp.ones(n), n))
+        captures.append(dynacomp.stats()["frames_captured"])
+    assert captures[3] == captures[-1] <= 8
