@@ -36,6 +36,7 @@ from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.bodies.subgraphs import Standin, is_array, localise
 from dynacomp.capture.graph.avals import Aval, as_struct, aval_of, is_aval
 from dynacomp.capture.graph.graph import Node, is_node, nodes_in
+from dynacomp.capture.graph.sizes import canonical
 from dynacomp.capture.symbolic.libraries import is_host, is_library, label, looks_inside, module_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.tracing.failures import enter_class, enter_others
@@ -111,7 +112,7 @@ def _of_jax(cap: Capture, fn: Any, lowered: tuple, leaves: list[Any], origins: l
     for inside in (real, {}):
         with once_more(cap, standins, inside):
             made: list[Any] = []
-            found = made_now(cap, fn, lowered, real, made)
+            found = made_now(cap, fn, lowered, real, made, any(s.numbers for s in standins))
             own = [cap.libraries.stands.get(id(x), (x, None))[1] for x in made]
         if found is not None and len(found) == len(leaves):
             break
@@ -193,11 +194,13 @@ def _with_dtype(value: ScalarV, cls: type, dtype: Any, aval: Any) -> ObjectV:
 
 
 def made_now(cap: Capture, fn: Any, lowered: tuple, real: dict[Node, Any],
-             made: list[Any] | None = None) -> list[Any] | None:
+             made: list[Any] | None = None, as_before: bool = False) -> list[Any] | None:
     """The leaves of the result where some of the Nodes among the arguments are `real` values; None where it fails.
-    `made` gets them as JAX gives them."""
+    `made` gets them as JAX gives them. as_before: with unknown sizes, for which the Graphs of functions serve again."""
     made = [] if made is None else made
-    jaxpr = run_now(fn, lowered, lambda _, result: made.extend(jax.tree.leaves(result)), real)
+    look = lambda _, result: made.extend(jax.tree.leaves(result))
+    with cap.sizes.scope.decides() if as_before else contextlib.nullcontext():
+        jaxpr = run_now(fn, lowered, look, real, canonical) if as_before else run_now(fn, lowered, look, real)
     return None if jaxpr is None else typed(cap, fn, lowered, made, jaxpr)
 
 
