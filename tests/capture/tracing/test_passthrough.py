@@ -288,3 +288,16 @@ def test_a_number_that_is_read_and_given_while_the_function_counts():
     compiled = dynacomp.jit(counting, backend="eager")
     for n in range(1, 5):
         assert described(compiled(n + 0.5, X, n)) == described(counting(n + 0.5, X, n))
+
+
+def test_what_a_library_says_of_numbers_is_asked_in_each_call():
+    """`tree_equal` says the same of tracers as of most numbers: it is entered, and the numbers are compared."""
+    def same(x, n, tree):
+        return eqx.tree_equal({"n": n}, {"n": 3}), eqx.tree_equal(tree, {"x": x, "k": 0}), x * n
+
+    compiled = dynacomp.jit(same, backend="eager")
+    dynacomp.reset()
+    for n in (1, 2, 3, 4, 3, 5, 6, 3):
+        given = X, n, {"x": X, "k": n % 2}
+        assert repr(compiled(*given)) == repr(same(*given))
+    assert dynacomp.stats()["frames_captured"] <= 4 and not dynacomp.stats()["breaks"]
