@@ -15,6 +15,8 @@
     supers              `super()` without arguments, in code that runs in another frame than
                         its own
     genexprs            Generator expressions as functions of one item
+    assignments         Functions that do nothing but store arguments in the first one: the
+                        `__init__` of dataclasses
     suspensions         Where a generator, coroutine or async generator suspends, and what
                         its frame holds there
     loop_exits          Where the loops are left that a resume function goes on in: the resume

@@ -370,7 +370,7 @@ def _identity(obj: Any) -> Any:
 
 def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """A callable that exists, by what is known of it or of functions like it, else by what its class does."""
-    if is_open(fn) and _is_plain_function(peek(fn)):
+    if is_open(fn) and is_plain_function(peek(fn)):
         return _entered(cap, peek(fn), as_function(cap, fn), args, kwargs)
     if is_open(fn) and is_compiled(peek(fn)) and USER_RULES.get(peek(fn)) is None:
         inner = jitted.inside(cap, fn)
@@ -466,7 +466,7 @@ def _run_library(cap: Capture, fn: types.FunctionType, args: list[Value], kwargs
     return inline(cap, as_function(cap, Const(fn)), args, kwargs)
 
 
-def _is_plain_function(real: types.FunctionType) -> bool:
+def is_plain_function(real: types.FunctionType) -> bool:
     """Whether a call of it is a call of its code, and nothing else."""
     return isinstance(real, types.FunctionType) and not (
         real in BUILTINS or USER_RULES.get(real) or real.__code__ in OPENED or is_library(real)

@@ -21,8 +21,12 @@ from dynacomp.capture.arithmetic.operators import fold, truth
 from dynacomp.capture.base.attribute_order import Attributes
 from dynacomp.capture.base.classes import module_name, mro, own_dict
 from dynacomp.capture.base.errors import Break, Raised
-from dynacomp.capture.calls.calls import BUILTINS, fold_call
+from dynacomp.capture.base.literals import is_literal
+from dynacomp.capture.bytecode.assignments import Assignment, assignments
+from dynacomp.capture.bytecode.code import decode
+from dynacomp.capture.calls.calls import BUILTINS, as_function, fold_call, is_plain_function
 from dynacomp.capture.calls.payload_methods import construct
+from dynacomp.capture.calls.signatures import bind
 from dynacomp.capture.kinds import attrs, exceptions, stores
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.symbolic.libraries import is_host, is_library, is_pure_module, is_stateful, module_of
@@ -39,11 +43,13 @@ from dynacomp.capture.values.questions import is_object
 from dynacomp.capture.values.value import Value, as_python, type_of
 from dynacomp.capture.wrapping import class_attrs, object_attrs
 from dynacomp.capture.wrapping.builtin_subclasses import BASES, is_bare_named_tuple, payload_base, plain
+from dynacomp.capture.wrapping.class_prototypes import made_class
 from dynacomp.capture.wrapping.immutability import is_python_class
 from dynacomp.capture.wrapping.object_attrs import is_exception
 from dynacomp.capture.wrapping.pytree_shells import attributes
 
 HEAP = 1 << 9
+KEPT_IN_C = types.MemberDescriptorType, types.GetSetDescriptorType  # what finds attributes outside a `__dict__`
 
 
 def instantiate(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -129,12 +135,38 @@ def type_call(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Valu
     _, init = class_attrs.resolve(cap, cls, "__init__")
     if isinstance(init, types.FunctionType) or init in BUILTINS or made.payload is not None and isinstance(
             init, types.WrapperDescriptorType):
-        cap.call(Const(init), [made, *args], kwargs)
+        if not _fill(cap, made, init, args, kwargs):
+            cap.call(Const(init), [made, *args], kwargs)
     elif not isinstance(init, types.WrapperDescriptorType):
         raise Break("call", f"{cls.__qualname__}.__init__")
     elif (args or kwargs) and isinstance(new, types.BuiltinFunctionType):
         raise Raised(Const(TypeError(f"{cls.__name__}() takes no arguments")))
     return made
+
+
+def _fill(cap: Capture, made: ObjectV, init: Any, args: list[Value], kwargs: dict[str, Value]) -> bool:
+    """Whether an `__init__` does nothing but store its arguments, as those of dataclasses: they are stored at once."""
+    if not is_plain_function(init) or is_exception(made) or made_class(cap, made.cls) is not None:
+        return False
+    stored = assignments(decode(init.__code__))
+    if stored is None or not all(_is_stored_there(cap, made.cls, init, one) for one in stored):
+        return False
+    given = bind(cap, as_function(cap, Const(init)), [made, *args], kwargs)
+    for one in stored:
+        stores.object_setattr(cap, made, one.attribute, given[one.argument])
+    return True
+
+
+def _is_stored_there(cap: Capture, cls: type, init: types.FunctionType, one: Assignment) -> bool:
+    """Whether nothing but the object's own attribute changes: no descriptor, no `__setattr__` of the program's."""
+    if one.setter is None:
+        setter = class_attrs.resolve(cap, cls, "__setattr__")[1]
+    else:
+        cells = init.__closure__ or ()
+        setter = getattr(cells[init.__code__.co_freevars.index(one.setter)].cell_contents, "__setattr__", None)
+    raw = class_attrs.resolve(cap, cls, one.attribute)[1]
+    plain = raw is class_attrs.MISSING or isinstance(raw, types.MemberDescriptorType) or is_literal(raw)
+    return plain and setter is object.__setattr__ and not one.attribute.startswith("__")
 
 
 def new_of_library(cap: Capture, cls: type, new: types.FunctionType) -> Value:
@@ -248,8 +280,8 @@ def instance_dict(cap: Capture, obj: ObjectV) -> Value:
         if not obj.cls.__dictoffset__:
             raise object_attrs.no_attribute(obj.cls.__name__, "__dict__")
         found = attributes(cap, obj, ordered=False)
-        if any(isinstance(attrs.lookup(obj.cls, n)[1], types.MemberDescriptorType) for n in found):
-            raise Break("attribute", "__dict__ of an object that has slots too")
+        if any(isinstance(attrs.lookup(obj.cls, n)[1], KEPT_IN_C) for n in found):
+            raise Break("attribute", "__dict__ of an object that has slots too, or of an exception")
         if obj.source is None:
             obj.attrs.clear()
             obj.attrs.update(found)

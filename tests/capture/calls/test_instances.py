@@ -12,6 +12,10 @@ import pytest
 from flax.training.train_state import TrainState
 
 import dynacomp
+from dynacomp.capture.calls import calls
+from tests.capture.program_kit import check_one_graph, outcome
+
+X = jnp.arange(3.0)
 
 
 def test_a_class_that_its_library_registers_when_it_is_first_called():
@@ -205,3 +209,95 @@ def test_what_object_refuses(make):
     for n in range(3):
         x = jnp.arange(2.0 + n)
         assert str(compiled(x)) == str(ask(x))
+
+
+@dataclasses.dataclass
+class Point:
+    x: object
+    y: int = 2
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class FrozenPoint:
+    x: object
+    y: int = 2
+
+
+class Slotted:
+    __slots__ = ("x",)
+
+    def __init__(self, x, y=None):
+        self.x = x
+
+
+class Narrow:
+    __slots__ = ("x",)
+
+    def __init__(self, x, y):
+        self.x = x
+        self.y = y  # there is no place for it
+
+
+class WithProperty:
+    def __init__(self, x, y):
+        self.x = x
+        self.y = y
+
+    @property
+    def x(self):
+        return self._x + 1
+
+    @x.setter
+    def x(self, value):
+        self._x = value * 10
+
+
+class Noting:
+    def __init__(self, x, y):
+        self.x = x
+        self.y = y
+
+    def __setattr__(self, name, value):
+        object.__setattr__(self, name, value)
+        object.__setattr__(self, "noted", (*getattr(self, "noted", ()), name))
+
+
+class Error(Exception):
+    def __init__(self, x, y):
+        self.x = x
+        self.y = y
+
+
+class Swapped(Point):
+    x = 5  # a default of the class
+
+
+@pytest.mark.parametrize(("make", "frames"), [
+    (lambda x, n: vars(Point(x, n)), 0), (lambda x, n: vars(Point(y=n, x=x)), 0), (lambda x, n: vars(Point(x)), 0),
+    (lambda x, n: (p := FrozenPoint(x=x, y=n)).x + p.y, 0), (lambda x, n: Slotted(x, n).x, 0),
+    (lambda x, n: vars(Swapped(x, n)), 0), (lambda x, n: vars(dataclasses.replace(Point(x, 1), y=n)), None),
+    (lambda x, n: (p := WithProperty(x, n)).x + p.y, None), (lambda x, n: Noting(x, n).noted, None),
+    (lambda x, n: Error(x, n).y, None), (lambda x, n: outcome(lambda x: Point(), (x,)), None),
+    (lambda x, n: outcome(lambda x: Point(x, 1, 2), (x,)), None),
+    (lambda x, n: outcome(lambda x: FrozenPoint(x), (x,)), None),
+    (lambda x, n: outcome(lambda x: Narrow(x, n), (x,)), None)])
+def test_an_init_that_stores_its_arguments(make, frames, monkeypatch):
+    entered, real = [], calls.inline
+
+    def inline(cap, fn, *rest):
+        entered.append(fn.name)
+        return real(cap, fn, *rest)
+
+    monkeypatch.setattr(calls, "inline", inline)
+    check_one_graph(lambda x, n: (x + 1, make(x, n)), (X, 1), (X, 4), captures=2)
+    assert frames is None or entered.count("__init__") == frames
+
+
+def test_the_dict_of_an_exception_holds_what_was_stored_there():
+    def program(x, n):
+        made = Error(x, n)
+        return x + n, made.args, vars(made), vars(ValueError(n))
+
+    compiled = dynacomp.jit(program, backend="eager")
+    for n in (1, 4, 7):
+        assert repr(compiled(X, n)) == repr(program(X, n))
