@@ -81,6 +81,8 @@ def _slice_apart(cap: Capture, seq: Any, index: slice) -> Value | None:
 
 
 def _slice(cap: Capture, seq: Any, index: slice) -> Value:
+    if type(index.step) is int and index.step == 0:  # of lists behind a front, too, whose items nobody looks at then
+        raise raised(ValueError, "slice step cannot be zero")
     apart = _slice_apart(cap, seq, index)
     if apart is not None:
         return apart

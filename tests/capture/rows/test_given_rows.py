@@ -421,3 +421,22 @@ def test_lists_that_the_call_was_given_are_extended(extend):
         wrong = wrong or unlike(outcome(plain.copy, ()), outcome(ours.copy, ()))
         assert not wrong, f"{n}: {wrong}"
     assert dynacomp.stats()["frames_captured"] <= 3 and not dynacomp.stats()["breaks"]
+
+
+def step_of_zero(x, given):
+    kept = list(given)
+    try:
+        return x + 1, kept[::0]
+    except ValueError as error:
+        return x + 1, str(error), len(kept)
+
+
+@pytest.mark.parametrize("given", [floats, ints])
+def test_a_slice_that_python_refuses(given):
+    compiled = dynacomp.jit(step_of_zero)
+    dynacomp.reset()
+    for n in LENGTHS:
+        args = jnp.ones(2), given(n)
+        assert not unlike(outcome(step_of_zero, args), outcome(compiled, args))
+    counted = dynacomp.stats()
+    assert counted["frames_eager"] == {} and counted["frames_captured"] + counted["frames_recalled"] <= 3
