@@ -265,7 +265,8 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: 
     try:
         result = _put_together(seen.tree, leaves)
     except Break:
-        if not isinstance(fn, type) or tells:
+        again = seen.again is not None and is_library(type(seen.made)) and not has_lost(seen.made, seen.again)
+        if tells or not (isinstance(fn, type) or again):
             raise
         return Outcome(seen.made, seen.tree, leaves, origins, calls=calls, whole=False)
     _order_keys(seen.made, result)

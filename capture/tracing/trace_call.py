@@ -61,7 +61,7 @@ from dynacomp.capture.values.computed import ArrayV, LibraryV, NumberV
 from dynacomp.capture.values.constant import Const, is_const, peek
 from dynacomp.capture.values.containers import DictV, ListV, TupleV
 from dynacomp.capture.values.kind import kind
-from dynacomp.capture.values.questions import is_library_object, is_object
+from dynacomp.capture.values.questions import is_library_object, is_object, is_value
 from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping.builtin_subclasses import is_bare_named_tuple
 from dynacomp.capture.wrapping.class_prototypes import plain_number, refuse
@@ -164,7 +164,7 @@ def _result(cap: Capture, call: Call) -> Value:
     """What stands for the result: a constant, an argument, an array of the Graph, an object made when it is needed."""
     outcome, result = call.outcome, call.outcome.result
     if not outcome.whole:
-        return call.made(result)
+        return call.made(result) if isinstance(call.fn, type) else _from_leaves(cap, call)
     if outcome.tells:
         return _telling(cap, call)
     if id(result) in outcome.same:
@@ -318,6 +318,15 @@ def _by_leaves(cap: Capture, node: Node, outcome: Outcome) -> Value:
     """The tree that a node gives, made of its leaves."""
     flat = emit_node(cap, jax.tree.leaves, ((node,), {}), tuple(map(_as_aval, outcome.leaves)), "leaves")
     return unflattened(cap, outcome.treedef, [_leaf(cap, flat, i, leaf) for i, leaf in enumerate(outcome.leaves)])
+
+
+def _from_leaves(cap: Capture, call: Call) -> Value:
+    """A library's object that a call gives whose class computes when it is unflattened: made so when it is needed."""
+    outcome, node = call.outcome, _node(cap, call, None)
+    flat = emit_node(cap, jax.tree.leaves, ((node,), {}), tuple(map(_as_aval, outcome.leaves)), "leaves")
+    leaves = [_leaf(cap, flat, i, leaf) for i, leaf in enumerate(outcome.leaves)]
+    held = ListV([from_python(cap, x) if not is_value(x) else x for x in leaves])
+    return LibraryV(jax.tree.unflatten, (Const(outcome.treedef), held), real=outcome.result)
 
 
 def _as_aval(leaf: Any) -> Any:

@@ -2,6 +2,7 @@
 
 import types
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -160,6 +161,37 @@ def test_objects_whose_class_computes_when_unflattened_are_made_in_the_graph():
         s, x = jnp.arange(1.0, 4.0), jnp.ones(3) * n
         assert jnp.allclose(f(s, x)[1], jax.grad(loss)(s, x)) and jnp.allclose(f(s, x)[0], loss(s, x))
     assert dynacomp.stats()["breaks"] == {} and dynacomp.stats()["frames_captured"] == 1
+
+
+def test_a_model_may_give_an_object_whose_class_computes_when_unflattened():
+    """As the policies of most agents in JAX do: distributions of TensorFlow Probability."""
+    spread = types.ModuleType("computing_spread")
+    exec(SPREAD, vars(spread))
+    dynacomp.register_library("computing_spread", pure=True)
+
+    class Policy(nn.Module):
+        @nn.compact
+        def __call__(self, x):
+            return spread.Spread(jnp.exp(nn.Dense(3)(x)))
+
+    def program(x, rate):
+        policy = Policy()
+        params = policy.init(jax.random.key(0), x)
+        loss, slopes = jax.value_and_grad(lambda p: -policy.apply(p, x).density(rate).mean())(params)
+        made = policy.apply(jax.tree.map(lambda p, g: p - rate * g, params, slopes), x)
+        return loss, made.density(x), made, type(made).__name__, made is made
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program)
+    for n in range(4):
+        args = jnp.ones((2 + n, 3)), 0.1 * (n + 1)
+        (*got, one), (*want, other) = compiled(*args), program(*args)
+        assert got[3:] == want[3:] and one is other is True and type(got[2]) is type(want[2])
+        for a, b in zip(jax.tree.leaves(got[:3]), jax.tree.leaves(want[:3]), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-5)
+        np.testing.assert_allclose(got[2].log, want[2].log, rtol=1e-5)
+    stats = dynacomp.stats()
+    assert not stats["breaks"] and not stats["frames_eager"] and stats["frames_captured"] == 2
 
 
 PARTS = '''
