@@ -10,9 +10,7 @@ import operator
 import types
 from typing import Any
 
-from jax._src.core import OpaqueTraceState
-
-from dynacomp.capture.arithmetic import arrays, graph_scalars, later, powers
+from dynacomp.capture.arithmetic import arrays, graph_scalars, later, powers, trace_states
 from dynacomp.capture.arithmetic.identity import same_object
 from dynacomp.capture.arithmetic.indices import has_index, index_value
 from dynacomp.capture.arithmetic.pairs import Pair, Pairs
@@ -24,7 +22,6 @@ from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.tracing.equinox_modules import refuse_method
 from dynacomp.capture.tracing.trace_call import library_call
-from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.callables import BuiltinMethodV, MethodV
 from dynacomp.capture.values.computed import ArrayV, LibraryV, NdArrayV, NumberV, ScalarV, SizeV
 from dynacomp.capture.values.constant import Const, holds, is_const, is_exactly, is_open, stands_for
@@ -400,38 +397,6 @@ def _equal_tuples(cap: Capture, a: Value, b: Value) -> bool | None:
     return None
 
 
-def _of_traces(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
-    """Whether what JAX has said of a trace before is about the one that runs the frame."""
-    other = b if isinstance(a, TraceStateV) else a
-    if op not in (operator.eq, operator.ne) or isinstance(other, TraceStateV) or type_of(other) is not OpaqueTraceState:
-        return None
-    trace = _trace_source(other)
-    if trace is None:
-        raise Break("tracer", "whether another trace is the one that runs the caller")
-    answer = existing(other)._trace_ref is cap.root.trace
-    cap.guards.add("same" if answer else "distinct", trace, S.TraceRef())
-    return Const(answer == (op is operator.eq))
-
-
-def _of_known_traces(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
-    """The same where the frame's own trace is known: NNX asks it for each Variable."""
-    known, other = (a, b) if is_const(a) else (b, a)
-    if op not in (operator.eq, operator.ne) or type_of(other) is not OpaqueTraceState or not is_const(known):
-        return None
-    trace = _trace_source(other)
-    if known.source is not None or type_of(known) is not OpaqueTraceState or trace is None:
-        return None
-    answer = existing(other)._trace_ref is known.value._trace_ref
-    cap.guards.add("is" if answer else "is_not", trace, known.value._trace_ref)
-    return Const(answer == (op is operator.eq))
-
-
-def _trace_source(state: Value) -> S.Source | None:
-    """Where the trace is of which JAX has said something before the call; None where that is not as it was."""
-    exists = is_object(state) and state.source is not None and not state.written
-    return S.Attr(state.source, "_trace_ref") if exists else None  # type: ignore[arg-type]
-
-
 def _equal_slices(cap: Capture, a: Value, b: Value) -> bool | None:
     """Slices compare as the tuples of their parts do."""
     first, second = (_parts(v) for v in (a, b))
@@ -459,14 +424,14 @@ def _compares(cls: type) -> bool:
 UNKNOWN = (OpaqueV, StreamV)
 # Who computes an operator, and who says whether two objects are equal: the first of those that are asked.
 OPERANDS = Pairs(
-    Pair(_of_traces, some=(TraceStateV,)),
+    Pair(trace_states.compare, some=(TraceStateV,)),
     Pair(_of_numpy, some=(NdArrayV,)),
     Pair(lambda cap, op, a, b: later.arithmetic(cap, op, a, b), some=(LaterV,)),
     Pair(_of_container),
     Pair(lambda cap, op, a, b: graph_scalars.binary(cap, op, a, b), some=(NumberV,)),
     Pair(_of_changing, some=host_functions.CHANGING, every=(*host_functions.CHANGING, Const)),
     Pair(_of_scalars, some=(ScalarV,)),
-    Pair(_of_known_traces, some=(ObjectV,), every=(ObjectV, Const)),
+    Pair(trace_states.compare_known, some=(ObjectV,), every=(ObjectV, Const)),
     Pair(_by_methods, some=(ObjectV,)),
     Pair(_array_op, some=(ArrayV, LibraryV)),
     Pair(_of_sizes, some=(SizeV,)),

@@ -126,24 +126,3 @@ def test_what_the_caller_has_made_under_the_same_trace():
             with pytest.raises(ValueError, match="another trace"):
                 transform(lambda x: compiled(OUTER, x))(X)
         assert (dynacomp.stats()["frames_captured"], dynacomp.stats()["breaks"]) == (1, {})
-
-
-def test_what_was_made_before_is_of_the_frames_own_trace_or_of_another():
-    def program(variables, x):
-        here = [v.state == core.get_opaque_trace_state() for v in variables]
-        inside = []
-
-        def loss(x):
-            inside.extend(v.state != core.get_opaque_trace_state() for v in variables)
-            return (x * sum(here)).sum()
-
-        return jax.grad(loss)(x), here, inside
-
-    kept = []
-    jax.vmap(lambda x: kept.append(Variable(x)) or x)(X)
-    dynacomp.reset()
-    compiled = dynacomp.jit(program)
-    for variables in ([Variable(X)] * 2, [Variable(X), Variable(X)], [Variable(2 * X), *kept], [Variable(X), *kept]):
-        expected, got = program(variables, X), compiled(variables, X)
-        assert jnp.array_equal(got[0], expected[0]) and got[1:] == expected[1:]
-    assert dynacomp.stats()["frames_captured"] <= 3 and not dynacomp.stats()["breaks"]
