@@ -46,6 +46,7 @@ class Aval:
     sharding: Any = field(default=None, kw_only=True)
     value: ClassVar[Any] = None  # the Value that a call gave back, see `Passed`
     number: ClassVar[Any] = None  # which number of Python's it is, see `Counted`
+    hardens: ClassVar[bool] = False  # whether the node that gives it gives a weak array, see `Hardened`
 
     def __repr__(self) -> str:
         dims = ",".join(map(str, self.shape))

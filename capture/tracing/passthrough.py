@@ -12,6 +12,9 @@ JAX itself is asked once more, with this call's numbers in their places: its der
 primitive that eager JAX does not evaluate (`stop_gradient`) stands in the jaxpr as it is, and so does what a
 checkpointed function returns.
 
+Where the library makes an array of a number (`tfd.Normal(0.0, scale)`) and leaves an array as it is, the tracer comes
+out, weak as the number, in place of an array that is not: what the call gives is made one.
+
 An array that came out as it went in is the very array: what `tree_at` leaves alone, a shared layer's weights, what
 `astype` had nothing to do for. `is` then says so.
 """
@@ -20,12 +23,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
 import numpy as np
 from jax._src.core import trace_ctx, typeof
+from jax._src.interpreters.partial_eval import dce_jaxpr
 from jax._src.literals import TypedComplex, TypedFloat, TypedInt, TypedNdArray, typed_scalar_types
 from jax.extend.core import Var
 
@@ -34,7 +38,7 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.bodies.subgraphs import Standin, is_array, localise
-from dynacomp.capture.graph.avals import Aval, as_struct, aval_of, is_aval
+from dynacomp.capture.graph.avals import Aval, as_struct, aval_of, is_aval, of_struct
 from dynacomp.capture.graph.graph import Node, is_node, nodes_in
 from dynacomp.capture.graph.sizes import canonical
 from dynacomp.capture.symbolic.libraries import is_host, is_library, label, looks_inside, module_of
@@ -71,6 +75,14 @@ class Passed(Aval):
     value: Any = None  # type: ignore[misc]
 
 
+@dataclass(frozen=True, repr=False)
+class Hardened(Aval):
+    """A result that stands in the trace for a changing number, weak as that, of which the library has made an array
+    that is not (`tfd.Normal(0.0, scale)`)."""
+
+    hardens = True
+
+
 def with_numbers(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[Any], origins: list[Node | None],
                  reached: list[bool], since: int) -> list[Any]:
     """The leaves of the result of `fn(*args, **kwargs)`, `lowered` being (args, kwargs): Passed where eager JAX has one
@@ -91,7 +103,7 @@ def with_numbers(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[
     if standins and (computes or is_of_jax(called) or not any(map(_may_be_number, leaves, reached))):
         is_number = _handed_through(called, [origin in read for origin in origins])
     elif standins or _runs_library(fn, lowered):
-        is_number = _returned(cap, fn, lowered, tree, leaves, read)
+        leaves, is_number = _returned(cap, fn, lowered, tree, leaves, origins, read)
     else:
         return leaves
     moves = looks_inside(called)  # NumPy's numbers, too, which have no weak type
@@ -284,32 +296,51 @@ def once_more(cap: Capture, standins: list[Standin], real: dict[Node, Any] | Non
         cap.libraries.stands, cap.libraries.passing, cap.libraries.real = before
 
 
-def _returned(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[Any],
-              read: dict[Node, ScalarV]) -> list[bool]:
-    """Which leaves are numbers where the call gets the numbers themselves. NeedsConcrete where it fails then, or has
-    another result: it tells numbers from arrays."""
+def _returned(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[Any], origins: list[Node | None],
+              read: dict[Node, ScalarV]) -> tuple[list[Any], list[bool]]:
+    """The leaves where the call gets the numbers themselves, and which of them are numbers then. NeedsConcrete where it
+    fails, or has another result: it tells numbers from arrays."""
     known: dict[Node, Any] = {n: v.hint for n, v in read.items()}
     arrays = [n for n in dict.fromkeys(leaf_nodes(lowered)) if n not in known]
     found: list[Any] = []
 
-    def run(*tracers: Any) -> None:
+    def run(*tracers: Any) -> list[Any]:
         args, kwargs = rebuild(lowered, {**known, **dict(zip(arrays, tracers))})
         cap.libraries.traces.append(trace_ctx.trace)
         try:
             found.extend(jax.tree.flatten(fn(*args, **kwargs)))
         finally:
             cap.libraries.traces.pop()
+        return [x if isinstance(x, jax.Array) else None for x in found[0]]
 
     try:
         with once_more(cap, list(standins_in(lowered))):
-            jax.make_jaxpr(run)(*[as_struct(n.aval) for n in arrays])
+            jaxpr = jax.make_jaxpr(run)(*[as_struct(n.aval) for n in arrays])
         judges = _judges(called_by(fn, lowered), tree, leaves)
+        if found[1] == tree:
+            leaves = _hardened(leaves, [read.get(o) if o else None for o in origins], found[0], jaxpr)
         other = judges or found[1] != tree or any(map(_is_other, leaves, found[0]))
     except ours(Exception):  # which is the program's: it gets it once the numbers are constants; or JAX cannot compare
         other = True  # trees whose classes keep arrays beside their leaves
     if other:
         raise _computes(cap, called_by(fn, lowered), read)
-    return [type(x) in NUMBERS for x in found[0]]
+    return leaves, [type(x) in NUMBERS for x in found[0]]
+
+
+def _hardened(leaves: list[Any], numbers: list[ScalarV | None], found: list[Any], jaxpr: Any) -> list[Any]:
+    """The leaves, Hardened where they are changing `numbers` of which the library has made arrays that are not weak:
+    `found`, when it was given the numbers, by this jaxpr."""
+    at = [i for i, (leaf, number, x) in enumerate(zip(leaves, numbers, found))
+          if number is not None and type(leaf) is Aval and isinstance(x, jax.Array)
+          and aval_of(x) == replace(leaf, weak_type=False) != leaf]
+    arrays = [i for i, x in enumerate(found) if isinstance(x, jax.Array)]
+    alone, needs = dce_jaxpr(jaxpr.jaxpr, [i in at for i in arrays])
+    if not at or any(needs):
+        return leaves
+    made = jax.core.eval_jaxpr(alone, jaxpr.consts)
+    same = {i for i, x in zip(at, made) for number in (numbers[i],)
+            if number is not None and np.asarray(x) == np.asarray(number.hint, x.dtype)}
+    return [Hardened(leaf.shape, leaf.dtype) if i in same else leaf for i, leaf in enumerate(leaves)]
 
 
 def _computes(cap: Capture, called: Any, read: dict[Node, ScalarV]) -> NeedsConcrete:
@@ -329,5 +360,5 @@ def _judges(called: Any, tree: Any, leaves: list[Any]) -> bool:
 def _is_other(leaf: Any, found: Any) -> bool:
     """Whether two results differ in more than that one has an array for a number."""
     if is_aval(leaf):
-        return type(found) not in NUMBERS and (not is_array(found) or aval_of(found) != leaf)
+        return type(found) not in NUMBERS and (not is_array(found) or aval_of(found) != of_struct(leaf))
     return type(found) is not type(leaf) or is_literal(leaf) and repr(found) != repr(leaf)

@@ -15,7 +15,7 @@ their stand-ins (`subgraphs.Standin`) with tracers, and these run the symbolic m
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -175,7 +175,7 @@ def _result(cap: Capture, call: Call) -> Value:
     if _is_known(result) or outcome.leaves and all(is_literal(x) or _is_size(cap, x) for x in outcome.leaves):
         return from_python(cap, result)
     if is_aval(result):
-        return result.value or _handed_back(cap, outcome) or _of_aval(_node(cap, call, _as_aval(result)), result)
+        return result.value or _handed_back(cap, outcome) or _of_aval(cap, _node(cap, call, _as_aval(result)), result)
     if is_nothing(result):
         return Const(result)
     if is_function_like(result) or not (outcome.plain or _is_container(result)):
@@ -331,18 +331,25 @@ def _from_leaves(cap: Capture, call: Call) -> Value:
 
 def _as_aval(leaf: Any) -> Any:
     """A leaf of a result as the Graph knows it, which must not keep Values alive."""
+    if is_aval(leaf) and leaf.hardens:
+        return replace(of_struct(leaf), weak_type=True)
     return of_struct(leaf) if isinstance(leaf, (Passed, Counted)) else leaf
 
 
-def _of_aval(node: Node, leaf: Aval) -> ArrayV | NumberV:
+def _of_aval(cap: Capture, node: Node, leaf: Aval) -> ArrayV | NumberV:
     """The array of a Node, or the number of Python's that it is."""
+    if leaf.hardens:
+        node = emit_node(cap, jax.lax.convert_element_type, ((node, leaf.dtype), {}), of_struct(leaf), "hardened")
+        return ArrayV(node, of_struct(leaf))
     return ArrayV(node, leaf) if leaf.number is None else NumberV(node, _as_aval(leaf), *leaf.number)
 
 
 def _leaf(cap: Capture, flat: Node, i: int, leaf: Any) -> Any:
     if not is_aval(leaf):
         return leaf
-    return leaf.value or _of_aval(emit_node(cap, operator.getitem, ((flat, i), {}), _as_aval(leaf), f"leaf{i}"), leaf)
+    if leaf.value is not None:
+        return leaf.value
+    return _of_aval(cap, emit_node(cap, operator.getitem, ((flat, i), {}), _as_aval(leaf), f"leaf{i}"), leaf)
 
 
 def _all_containers(result: Any) -> bool:
@@ -366,7 +373,7 @@ def _only_containers(result: Any) -> bool:
 def _split(cap: Capture, node: Node, whole: LibraryV, result: Any, same: dict[int, Value]) -> Value:
     """The Value of a container result, one `getitem` node for each array in it; `same`: of its parts that exist."""
     if is_aval(result):
-        return result.value or _of_aval(node, result)
+        return result.value or _of_aval(cap, node, result)
     if is_nothing(result):
         return Const(result)
     if _is_known(result):

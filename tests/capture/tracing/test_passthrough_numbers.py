@@ -100,3 +100,42 @@ def test_trees_that_jax_cannot_compare_are_no_defect():
     dynacomp.register_library("ringing", pure=True)
     check_one_graph(lambda s, x: rings.area(rings.Ring(s)) * x,
                     *((0.5 + n, jnp.arange(3.0) + n) for n in range(5)), captures=2)
+
+
+CONVERTING = '''
+import jax, jax.numpy as jnp
+
+class Scale:
+    def __init__(self, scale):
+        self.scale = converted(scale)
+
+inside = False
+
+def converted(x):  # no attempt can enter it
+    global inside
+    before, inside = inside, True
+    try:
+        return x if isinstance(x, jax.Array) else jnp.asarray(x, jnp.float32)
+    finally:
+        inside = before
+
+def mirrored(x):
+    return x if isinstance(x, jax.Array) else jnp.asarray(-x, jnp.float32)
+
+def both(x):
+    return {"converted": converted(x), "kept": x}
+
+jax.tree_util.register_pytree_node(Scale, lambda s: ((s.scale,), None), lambda _, leaves: Scale(*leaves))
+'''
+
+
+def test_numbers_of_which_a_library_makes_arrays_that_are_not_weak():
+    """A tracer it leaves as it is, weak; with another value the array is not the number: the function is entered."""
+    converting = types.ModuleType("converting")
+    exec(CONVERTING, vars(converting))
+    converting.Scale.__module__ = "converting"
+    dynacomp.register_library("converting", pure=True)
+    calls = [(0.5 + n, jnp.arange(3) + n) for n in range(5)]
+    check_one_graph(lambda s, x: converting.converted(s), *calls, captures=2)
+    check_one_graph(lambda s, x: (converting.both(s), converting.mirrored(s)), *calls, captures=2)
+    check_one_graph(lambda s, x: (converting.Scale(s).scale, converting.Scale(s).scale * x), *calls, captures=2)
