@@ -30,6 +30,7 @@ Bounds = tuple[float, float, float, float]  # the least and the greatest |base| 
 
 DIVISIONS = {op.__name__: op for op in (operator.truediv, operator.floordiv, operator.mod)}
 SHIFTS = {op.__name__: op for op in (operator.lshift, operator.rshift)}
+OF_NUMPY = {**dynamic_scalars.NEVER_RAISE, **DIVISIONS, "pow": operator.pow}
 POWERS: tuple[Bounds, ...] = (  # the greatest results are 1e300, or 2**40 where they are ints
     (0, 1, 0, math.inf), (1 / 16, 16, -250, 250), (1e-60, 1e60, -5, 5))
 ROOTS: tuple[Bounds, ...] = ((1, 1000, -100, -1),)  # of ints to negative ints, which are floats
@@ -37,11 +38,11 @@ INT_POWERS: tuple[Bounds, ...] = ((0, 1, 0, math.inf), (0, 2, 0, 40), (0, 16, 0,
 
 
 def binary(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
-    """`a op b` of two Python numbers of which one changes, under guards that it does not raise; None where it
-    is another operation, or these numbers are not within the bounds of one row."""
+    """`a op b` of two numbers of which one changes, under guards that it does not raise; None where it is
+    another operation, or these numbers are not within the bounds of one row."""
     name = dynamic_scalars.plain_name(op)
     if not (_is_python(a) and _is_python(b)):
-        return None
+        return _of_numpy(cap, name, a, b) if dynamic_scalars.is_number(a) and dynamic_scalars.is_number(b) else None
     if name in DIVISIONS and is_scalar(b) and now(b) == 0:
         raise NeedsConcrete(b)  # of which Python's exception is found
     if name in DIVISIONS and is_scalar(b) and dynamic_scalars.moderate(a):
@@ -51,6 +52,27 @@ def binary(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
         return dynamic_scalars.host(name, SHIFTS[name], a, b) if shifted else None
     bounds = _power(a, b) if name == "pow" else ()
     return dynamic_scalars.host("pow", operator.pow, a, b) if bounds and holds(cap, bounds) else None
+
+
+def _of_numpy(cap: Capture, name: str, a: Value, b: Value) -> Value | None:
+    """`a op b` where one of them is a scalar of NumPy's: the types say what the result's is, and NumPy warns where
+    Python raises. But a Python int has to fit the scalar's type, and an int has no power of a negative int."""
+    bounds = [*_fitting(a, b), *_fitting(b, a)]
+    if name in DIVISIONS:
+        bounds.append(("ne", b, 0))
+    elif name == "pow" and not any(isinstance(now(v), (float, np.floating)) for v in (a, b)):
+        bounds.append(("ge", b, 0))
+    return dynamic_scalars.host(name, OF_NUMPY[name], a, b) if name in OF_NUMPY and holds(cap, bounds) else None
+
+
+def _fitting(a: Value, b: Value) -> list[tuple[str, Value, float]]:
+    """The bounds within which `b`, if it is a Python int that changes, fits the type of NumPy's scalar `a`."""
+    scalar, most = now(a), dynamic_scalars.SMALL
+    if not (dynamic_scalars.is_numpy_number(scalar) and is_scalar(b) and type(b.hint) is int):
+        return []
+    kind = np.iinfo(scalar.dtype) if scalar.dtype.kind in "iu" else None
+    least, greatest = (max(-most, int(kind.min)), min(most, int(kind.max))) if kind else (-most, most)
+    return [("ge", b, least), ("le", b, greatest)]
 
 
 def _power(a: Value, b: Value) -> list[tuple[str, Value, float]]:

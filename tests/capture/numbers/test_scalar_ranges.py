@@ -1,8 +1,10 @@
 """Operations that raise for some numbers only: moved to Python under guards, and what they are in eager JAX."""
 
 import math
+import operator
 
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import dynacomp
@@ -74,3 +76,32 @@ def test_conditions_on_functions_of_math():
     for step in range(12):
         assert repr(compiled(X, step)) == repr(turning(X, step))
     assert not dynacomp.stats()["frames_eager"]
+
+
+def of_numpy(x, a, n):
+    scalar, small = np.sqrt(np.float32(a)), np.int8(len(x)) + n
+    return x * (scalar / np.float32(a)), scalar / n, n // scalar, scalar**n, n**scalar, small, small % n, small**n
+
+
+def test_scalars_of_numpy_break_nothing_and_are_captured_twice():
+    """NumPy warns where Python raises, and the types of the operands say what the result's is."""
+    dynacomp.reset()
+    compiled = dynacomp.jit(of_numpy, backend="eager", fullgraph=True)
+    for n in range(1, 10):
+        assert repr(compiled(X, 0.5 + n, n)) == repr(of_numpy(X, 0.5 + n, n))
+    assert dynacomp.stats()["frames_captured"] == 2
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("op", [operator.add, operator.truediv, operator.floordiv, operator.mod, operator.pow])
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.bool_, np.float16, np.float32, np.float64])
+def test_what_numpy_refuses_is_what_it_is_in_python(op, kind):
+    """A Python int that does not fit the scalar's type, a negative power of an int, division by zero."""
+    def program(x, a, n):
+        scalar = kind(a)
+        return x, op(scalar, n), op(n, scalar)
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for a, n in [(1, 2), (2, 3), (3, 4), (2, 200), (3, 300), (4, -2), (0, 3), (3, 0), (2, 10**50), (2, 9**400), (5, 6)]:
+        assert outcome(compiled, X, a, n) == outcome(program, X, a, n)
