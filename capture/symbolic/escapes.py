@@ -21,24 +21,42 @@ NOT_MADE = ("real", "globals", "code", "source", "cls")  # parts of Values that 
 
 @dataclass(eq=False)
 class Escapes:
-    """How far the changes have been looked at; the Values that have escaped, by id."""
+    """How far the changes have been looked at; the Values that have escaped, by id; those that have changed since and
+    may have got others, when the last of them did. What these hold is looked at once it matters."""
 
     looked: int = 0
     escaped: dict[int, Any] = field(default_factory=dict)
+    holders: dict[int, Any] = field(default_factory=dict)
+    held_at: int = 0
 
     def changed(self, effects: Effects) -> bool:
         """Whether something has changed, since this was asked last, that existing code can read."""
-        new = [v for v in effects.mutated[self.looked:] if _existed(v) or id(v) in self.escaped]
-        self.looked = len(effects.mutated)
-        for v in new:
-            self._follow([*_held(v)] if v is not None else [*effects.stored(), *effects.operands()])
-        return bool(new)
+        found, doubtful = False, []
+        new = slice(self.looked, len(effects.mutated))
+        for v, serial in zip(effects.mutated[new], effects.serials[new], strict=True):
+            if _existed(v) or id(v) in self.escaped:
+                found, self.holders[id(v)], self.held_at = True, v, serial
+            elif v.serial < self.held_at:  # made before something changed that it may be stored in
+                doubtful.append((v, serial))
+        self.looked = new.stop
+        if doubtful and not found:
+            self._follow(effects)
+            doubtful = [(v, serial) for v, serial in doubtful if id(v) in self.escaped]
+            found = bool(doubtful)
+            self.holders.update((id(v), v) for v, _ in doubtful)
+        self.held_at = max((self.held_at, *(serial for _, serial in doubtful)))
+        return found
 
-    def _follow(self, todo: list[Any]) -> None:
+    def _follow(self, effects: Effects) -> None:
+        """Finds what the holders have got."""
+        todo = [part for v in self.holders.values() if v is not None for part in _held(v)]
+        if id(None) in self.holders:
+            todo += [*effects.stored(), *effects.operands()]
+        self.holders.clear()
         seen: set[int] = set()
         while todo:
             at = todo.pop()
-            if id(at) in seen or is_value(at) and (_existed(at) or is_lazy(at)):
+            if id(at) in seen or id(at) in self.escaped or is_value(at) and (_existed(at) or is_lazy(at)):
                 continue
             seen.add(id(at))
             todo.extend(_held(at))
