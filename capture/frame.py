@@ -198,7 +198,7 @@ def learn_number(cap: Capture, needed: NeedsConcrete, lessons: Lessons) -> None:
 def _is_pythons(cap: Capture, needed: NeedsConcrete, found: Collection[S.Source]) -> bool:
     """Whether a number made of those `found` is no constant of any entry: what needs it is left to Python."""
     return dynamic_scalars.pinned_often(cap, needed.value.source) or any(
-        dynamic_scalars.is_of_array(cap, s) or cap.root.policy.changes_often(s) for s in found
+        dynamic_scalars.is_of_array(cap, s) or not needed.hosted and cap.root.policy.changes_often(s) for s in found
         if needed.value.hint is None or not isinstance(s, S.Dim)) or all(
             s in cap.lessons.frozen if isinstance(s, S.Dim) else s in cap.lessons.fixed for s in found)
 

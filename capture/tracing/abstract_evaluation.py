@@ -139,8 +139,9 @@ def evaluated_anew(cap: Capture, fn: Any, lowered: Any, since: int) -> tuple[Out
         outcome = abstract(cap, fn, lowered[0], lowered[1], since)
     except Failed as failed:
         error = failed.args[0]
-    except NeedsConcrete:
+    except NeedsConcrete as needed:
         _enter_makers(cap, lowered)
+        needed.hosted = needed.hosted or is_host(maker_of(fn, lowered))
         raise
     else:
         _ask_arrays(cap, fn, lowered, outcome)

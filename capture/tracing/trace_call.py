@@ -36,6 +36,7 @@ from dynacomp.capture.graph.sizes import Size
 from dynacomp.capture.symbolic.libraries import (
     decorates,
     has_effect,
+    is_host,
     judges,
     label,
     looks_inside,
@@ -57,7 +58,7 @@ from dynacomp.capture.tracing.lowered_args import (
 )
 from dynacomp.capture.tracing.passthrough import Passed
 from dynacomp.capture.tracing.settings import held, holding, under
-from dynacomp.capture.values.computed import ArrayV, LibraryV, NumberV
+from dynacomp.capture.values.computed import ArrayV, LibraryV, NeedsConcrete, NumberV
 from dynacomp.capture.values.constant import Const, is_const, peek
 from dynacomp.capture.values.containers import DictV, ListV, TupleV
 from dynacomp.capture.values.kind import kind
@@ -100,6 +101,9 @@ def _lowered(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value])
         return lower_arguments(cap, fn, args, kwargs)
     except Break:
         enter_others(cap, fn)
+        raise
+    except NeedsConcrete as needed:
+        needed.hosted = needed.hosted or is_host(fn)
         raise
 
 

@@ -97,7 +97,10 @@ class LibraryV(Value):
 
 
 class NeedsConcrete(Exception):
-    """A changing Python number is needed as a constant: capture starts over with it fixed."""
+    """A changing Python number is needed as a constant: capture starts over with it fixed. hosted: by a library that
+    runs the program's code out of sight, where no frame is captured: left to Python, a model would run eagerly."""
+
+    hosted = False
 
     def __init__(self, value: ScalarV) -> None:
         super().__init__(value)

@@ -284,3 +284,20 @@ def test_flax_runs_the_programs_functions_around_arrays():
     for xp in (jnp, np):
         calls = [(variables, xp.full((n, 3), n, np.float32), X * n) for n in (2, 3, 2, 5, 4)]
         assert same(evaluate, calls, fullgraph=True)["frames_captured"] == 2
+
+
+def dropped_net(x, key, rate):
+    def net(x):
+        return hk.Linear(1)(hk.dropout(hk.next_rng_key(), rate, jax.nn.relu(hk.Linear(4)(x))))
+
+    f = hk.transform(net)
+    return f.apply(f.init(key, x), key, x)
+
+
+def test_a_number_that_a_model_holds_is_constant_in_as_many_entries_as_a_code_may_have():
+    """Left to Python, as what changes often is elsewhere, the whole model would run eagerly, for the rates that came
+    before, too."""
+    rates = [0.1 * n for n in range(1, 8)]
+    stats = same(dropped_net, [(X, KEY, rate) for rate in (*rates, *rates)], fullgraph=True)
+    assert stats["frames_captured"] == len(rates)
+    assert not stats["frames_eager"]
