@@ -20,6 +20,7 @@ from dynacomp.capture.arithmetic import arrays
 from dynacomp.capture.base.classes import module_name, own_dict
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.bodies.lossy_trees import is_function_like
 from dynacomp.capture.kinds.exceptions import as_exception, say_where
@@ -369,7 +370,10 @@ def _partial(cap: Capture, value: PartialV, name: str) -> Value:
         return found(value)
     if name in value.attrs:
         return cap.realize(value.attrs[name])
-    if lookup(functools.partial, name)[1] is not MISSING:
+    raw = lookup(functools.partial, name)[1]
+    if value.source is None and is_literal(raw):  # its class's: `__module__`, `__doc__`
+        return Const(raw)
+    if raw is not MISSING:
         raise Break("attribute", f"{name!r} of a partial")
     if value.source is not None:
         cap.guards.add("missing", value.source, name)

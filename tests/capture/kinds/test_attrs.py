@@ -474,6 +474,16 @@ def test_what_a_new_partial_has_from_its_class():
         assert str(compiled(jnp.arange(3.0))) == str(program(jnp.arange(3.0)))
 
 
+def test_what_a_new_partial_has_of_its_class_or_of_what_it_wraps():
+    def program(x):
+        p = functools.partial(jnp.multiply, 2.0)
+        q = functools.partial(jnp.multiply, 2.0)
+        q.__module__ = "mine"
+        return p(x), p.__module__, getattr(p, "__module__", None), p.__doc__[:7], q.__module__
+
+    check_one_graph(program, (jnp.arange(3.0),), (jnp.ones(3),))
+
+
 def within(x, p):
     q = functools.partial(p)
     return q(x), q.func is p
