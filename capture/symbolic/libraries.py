@@ -85,7 +85,8 @@ LIBRARIES = (
         "equinox._enum")),  # asks whether two items hold one array
     Library(name="flax.nnx", named=True),
     Library(name="flax.linen", pure=True, hosts=True, tokens=frozenset({"_id"})),
-    Library(name="flax.core", pure=True, hosts=True, effects={"flax.core.scope": ("Scope",)}),  # modules fill it
+    Library(name="flax.core", pure=True, hosts=True, enter=("flax.core.frozen_dict",),
+            effects={"flax.core.scope": ("Scope",)}),  # modules fill it
     Library(name="haiku", pure=True, hosts=True, enter=("haiku._src.filtering",)),
     *(Library(name=name, pure=True) for name in _PURE),
     *(Library(name=name, steady=True) for name in _STEADY),
@@ -360,7 +361,7 @@ def is_host_module(module: Any) -> bool:
 
 @functools.cache
 def _is_host(module: str) -> bool:
-    return any(row.hosts for row in rows_of(module))
+    return any(row.hosts and not any(_contains(name, module) for name in row.enter) for row in rows_of(module))
 
 
 def is_user_function(obj: Any) -> bool:

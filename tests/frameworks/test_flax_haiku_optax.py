@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from flax.core import Scope
+from flax.core import FrozenDict, Scope, freeze
 
 import dynacomp
 from dynacomp.capture.wrapping.pytree_shells import is_taken_by_name
@@ -297,3 +297,42 @@ def test_what_haiku_filters_is_what_it_was(made):
         assert repr(got) == repr(want)
     told = dynacomp.stats()
     assert told["frames_captured"] == 1 and not told["breaks"] and not told["frames_eager"]
+
+
+class Normalised(nn.Module):
+    @nn.compact
+    def __call__(self, x, train=True):
+        return nn.BatchNorm(use_running_average=not train)(nn.Dense(3)(x))
+
+
+def trained(variables, x):
+    y, changed = Normalised().apply(variables, x, mutable=["batch_stats"])
+    return y, variables.copy(changed)
+
+
+def evaluated(variables, x):
+    rest, params = variables.pop("params")
+    return Normalised().apply({"params": params, **rest}, x, train=False), rest, len(variables)
+
+
+def gone_through(variables, x):
+    sums = {k: jax.tree.map(jnp.sum, v) for k, v in variables.items()}
+    made = FrozenDict(a=x, b=FrozenDict(sums))
+    inner = variables["params"]
+    return made, [*made["b"]] == ["params", "batch_stats"], "params" in variables, {**inner}, len(made["b"])
+
+
+@pytest.mark.parametrize("step", [trained, evaluated, gone_through])
+def test_frozen_dicts_are_the_dicts_in_them(step):
+    """Their methods were a library's calls: what goes through one, or unpacks one, broke the graph."""
+    variables = freeze(Normalised().init(jax.random.key(0), jnp.ones((2, 3))))
+    dynacomp.reset()
+    compiled = dynacomp.jit(step)
+    for n in (2, 3, 5, 4):
+        given, x = jax.tree.map(lambda a, n=n: a + n, variables), jnp.arange(3.0 * n).reshape(n, 3)
+        (want, kind), (got, same) = map(jax.tree.flatten, (step(given, x), compiled(given, x)))
+        assert same == kind
+        for a, b in zip(got, want, strict=True):
+            np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-5)
+    stats = dynacomp.stats()
+    assert not stats["breaks"] and not stats["frames_eager"] and stats["frames_captured"] <= 3
