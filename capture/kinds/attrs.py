@@ -363,25 +363,18 @@ def _slice(cap: Capture, value: Any, name: str) -> Value:
 
 
 def _partial(cap: Capture, value: PartialV, name: str) -> Value:
-    if name == "keywords":
-        return keywords_of(cap, value)
-    found = OF_PARTIAL.get(name)
-    if found is not None:
-        return found(value)
+    if name in OF_PARTIAL:
+        return OF_PARTIAL[name](cap, value)
     if name in value.attrs:
         return cap.realize(value.attrs[name])
     raw = lookup(functools.partial, name)[1]
-    if value.source is None and is_literal(raw):  # its class's: `__module__`, `__doc__`
-        return Const(raw)
-    if raw is not MISSING:
+    if raw is not MISSING:  # its class's
+        if value.source is None and is_literal(raw):
+            return Const(raw)
         raise Break("attribute", f"{name!r} of a partial")
     if value.source is not None:
         cap.guards.add("missing", value.source, name)
     raise no_attribute("functools.partial", name)
-
-
-OF_PARTIAL: dict[str, Callable[[PartialV], Value]] = {
-    "func": lambda v: v.func, "args": lambda v: TupleV(list(v.args)), "__class__": lambda v: Const(functools.partial)}
 
 
 def keywords_of(cap: Capture, value: PartialV) -> Value:
@@ -391,6 +384,11 @@ def keywords_of(cap: Capture, value: PartialV) -> Value:
     if value.table is None:
         value.table = DictV(value.kwargs, owner=value)
     return value.table  # type: ignore[no-any-return]
+
+
+OF_PARTIAL: dict[str, Callable[[Capture, PartialV], Value]] = {
+    "func": lambda cap, v: v.func, "args": lambda cap, v: TupleV(list(v.args)), "keywords": keywords_of,
+    "__class__": lambda cap, v: Const(functools.partial)}
 
 
 def _method(cap: Capture, value: MethodV, name: str) -> Value:

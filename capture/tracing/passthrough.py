@@ -65,6 +65,10 @@ THROUGH = {"grad", "value_and_grad", "vjp", "jvp", "linearize", "jacfwd", "jacre
 RAW = (jax.custom_jvp, jax.custom_vjp)  # whose functions compute with numbers and NumPy arrays as they are
 TYPED = (*typed_scalar_types, TypedNdArray, np.ndarray, bool)
 NUMBERS = (bool, int, float, complex)
+PROBES: dict[type, tuple[Any, ...]] = {  # numbers that a library is given in place of a changing one
+    bool: (True, False), int: (-7, 1_000_003, 3, -1_000_003), float: (-0.7, 3e17, 1.3e-20, -3e17, 2.6),
+    complex: (-0.7 + 2j, 3e17 - 1j, -3e17 + 0.3j)}
+MOST_PROBES = max(map(len, PROBES.values()))
 WITH_DTYPES = {int: TypedInt, float: TypedFloat, complex: TypedComplex}
 
 
@@ -300,12 +304,41 @@ def _returned(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[Any
               read: dict[Node, ScalarV]) -> tuple[list[Any], list[bool]]:
     """The leaves where the call gets the numbers themselves, and which of them are numbers then. NeedsConcrete where it
     fails, or has another result: it tells numbers from arrays."""
-    known: dict[Node, Any] = {n: v.hint for n, v in read.items()}
-    arrays = [n for n in dict.fromkeys(leaf_nodes(lowered)) if n not in known]
+    numbers = {n: v.hint for n, v in read.items()}
+    try:
+        with once_more(cap, list(standins_in(lowered))):
+            given = _given(cap, fn, lowered, numbers)
+            leaves = _hardened(cap, fn, lowered, numbers, tree, leaves, origins, given)
+        judges = _judges(called_by(fn, lowered), tree, leaves)
+        other = judges or given.tree != tree or any(map(_is_other, leaves, given.leaves))
+    except ours(Exception):  # which is the program's: it gets it once the numbers are constants; or JAX cannot compare
+        other = True  # trees whose classes keep arrays beside their leaves
+    if other:
+        raise _computes(cap, called_by(fn, lowered), read)
+    return leaves, [type(x) in NUMBERS for x in given.leaves]
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """What a call gives that is given numbers themselves, and the jaxpr of the arrays among it."""
+
+    leaves: list[Any]
+    tree: Any
+    jaxpr: Any
+
+    def values(self, at: list[int]) -> list[Any] | None:
+        """The arrays at these places, where they depend on no argument but the numbers."""
+        arrays = [i for i, x in enumerate(self.leaves) if isinstance(x, jax.Array)]
+        alone, needs = dce_jaxpr(self.jaxpr.jaxpr, [i in at for i in arrays])
+        return None if any(needs) else jax.core.eval_jaxpr(alone, self.jaxpr.consts)
+
+
+def _given(cap: Capture, fn: Any, lowered: tuple, numbers: dict[Node, Any]) -> Numbered:
+    arrays = [n for n in dict.fromkeys(leaf_nodes(lowered)) if n not in numbers]
     found: list[Any] = []
 
     def run(*tracers: Any) -> list[Any]:
-        args, kwargs = rebuild(lowered, {**known, **dict(zip(arrays, tracers))})
+        args, kwargs = rebuild(lowered, {**numbers, **dict(zip(arrays, tracers))})
         cap.libraries.traces.append(trace_ctx.trace)
         try:
             found.extend(jax.tree.flatten(fn(*args, **kwargs)))
@@ -313,34 +346,29 @@ def _returned(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[Any
             cap.libraries.traces.pop()
         return [x if isinstance(x, jax.Array) else None for x in found[0]]
 
-    try:
-        with once_more(cap, list(standins_in(lowered))):
-            jaxpr = jax.make_jaxpr(run)(*[as_struct(n.aval) for n in arrays])
-        judges = _judges(called_by(fn, lowered), tree, leaves)
-        if found[1] == tree:
-            leaves = _hardened(leaves, [read.get(o) if o else None for o in origins], found[0], jaxpr)
-        other = judges or found[1] != tree or any(map(_is_other, leaves, found[0]))
-    except ours(Exception):  # which is the program's: it gets it once the numbers are constants; or JAX cannot compare
-        other = True  # trees whose classes keep arrays beside their leaves
-    if other:
-        raise _computes(cap, called_by(fn, lowered), read)
-    return leaves, [type(x) in NUMBERS for x in found[0]]
+    jaxpr = jax.make_jaxpr(run)(*[as_struct(n.aval) for n in arrays])
+    return Numbered(found[0], found[1], jaxpr)
 
 
-def _hardened(leaves: list[Any], numbers: list[ScalarV | None], found: list[Any], jaxpr: Any) -> list[Any]:
+def _hardened(cap: Capture, fn: Any, lowered: tuple, numbers: dict[Node, Any], tree: Any, leaves: list[Any],
+              origins: list[Node | None], given: Numbered) -> list[Any]:
     """The leaves, Hardened where they are changing `numbers` of which the library has made arrays that are not weak:
-    `found`, when it was given the numbers, by this jaxpr."""
-    at = [i for i, (leaf, number, x) in enumerate(zip(leaves, numbers, found))
-          if number is not None and type(leaf) is Aval and isinstance(x, jax.Array)
-          and aval_of(x) == replace(leaf, weak_type=False) != leaf]
-    arrays = [i for i, x in enumerate(found) if isinstance(x, jax.Array)]
-    alone, needs = dce_jaxpr(jaxpr.jaxpr, [i in at for i in arrays])
-    if not at or any(needs):
+    of these and of others, far away, on both sides of zero, so that no bound or rounding of its own is taken for it."""
+    if given.tree != tree:
         return leaves
-    made = jax.core.eval_jaxpr(alone, jaxpr.consts)
-    same = {i for i, x in zip(at, made) for number in (numbers[i],)
-            if number is not None and np.asarray(x) == np.asarray(number.hint, x.dtype)}
-    return [Hardened(leaf.shape, leaf.dtype) if i in same else leaf for i, leaf in enumerate(leaves)]
+    at = [i for i, (leaf, origin, x) in enumerate(zip(leaves, origins, given.leaves))
+          if origin in numbers and type(leaf) is Aval and isinstance(x, jax.Array)
+          and aval_of(x) == replace(leaf, weak_type=False) != leaf]
+    probes = [{n: PROBES[type(x)][(k + i) % len(PROBES[type(x)])] for i, (n, x) in enumerate(numbers.items())}
+              for k in range(MOST_PROBES)] if at else []
+    for asked in (numbers, *probes):
+        again = given if asked is numbers else _given(cap, fn, lowered, asked)
+        made = again.values(at) if again.tree == tree else None
+        wanted = [asked[origins[i]] for i in at]  # type: ignore[index]
+        at = [i for i, x, number in zip(at, made or (), wanted) if np.asarray(x) == np.asarray(number, x.dtype)]
+        if not at:
+            return leaves
+    return [Hardened(leaf.shape, leaf.dtype) if i in at else leaf for i, leaf in enumerate(leaves)]
 
 
 def _computes(cap: Capture, called: Any, read: dict[Node, ScalarV]) -> NeedsConcrete:

@@ -139,3 +139,35 @@ def test_numbers_of_which_a_library_makes_arrays_that_are_not_weak():
     check_one_graph(lambda s, x: converting.converted(s), *calls, captures=2)
     check_one_graph(lambda s, x: (converting.both(s), converting.mirrored(s)), *calls, captures=2)
     check_one_graph(lambda s, x: (converting.Scale(s).scale, converting.Scale(s).scale * x), *calls, captures=2)
+
+
+JUDGING = """
+import math, jax, jax.numpy as jnp
+
+def made(number):
+    return lambda x: x if isinstance(x, jax.Array) else jnp.asarray(number(x), jnp.float32)
+
+no_less, no_more, of_no_sign = made(lambda x: max(x, 1.5)), made(lambda x: min(x, 4.0)), made(abs)
+rounded, whole, same = made(round), made(math.floor), made(lambda x: x)
+
+def least(a, b):
+    return made(lambda x: x)(a) if isinstance(a, jax.Array) else jnp.asarray(min(a, b), jnp.float32)
+"""
+
+
+@pytest.mark.parametrize("name", ["no_less", "no_more", "of_no_sign", "rounded", "whole", "same"])
+def test_a_number_that_a_library_bounds_or_rounds_is_not_that_number(name):
+    """It was, where the first calls had ones within the bounds (wrong)."""
+    judging = types.ModuleType("judging")
+    exec(JUDGING, vars(judging))
+    dynacomp.register_library("judging", pure=True)
+    make = getattr(judging, name)
+
+    def program(s, x):
+        return make(s), make(s) * x, jax.grad(lambda y: (y * make(s)).sum())(x), judging.least(s, s + 1)
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for s in (2.0, 3.0, 4.5, 1.0, -2.0, 0.5, 7.0, -3.0, 2.5, 1e18):
+        assert _shown(compiled(s, jnp.arange(3.0))) == _shown(program(s, jnp.arange(3.0)))
+    assert dynacomp.stats()["frames_captured"] <= 3
