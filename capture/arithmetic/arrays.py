@@ -165,8 +165,9 @@ _KNOWN: dict[type, dict[str, Any]] = {
 
 
 def _aval(cap: Capture, value: ArrayV) -> Value:
-    """`array.aval`. Its sharding is JAX's to find out, where arrays may lie on a mesh."""
-    if not may_be_sharded(cap):
+    """`array.aval`. Its sharding is JAX's to find out, where arrays may lie on a mesh; and one with a size that changes
+    is made at run time, since its texts, its hash and whom it equals are those of the size."""
+    if not may_be_sharded(cap) and all(isinstance(d, int) for d in value.aval.shape):
         return Const(jax.core.ShapedArray(value.aval.shape, value.aval.dtype, weak_type=value.aval.weak_type))
     return library_call(cap, getattr, [value, Const("aval")], name="aval")
 

@@ -24,6 +24,7 @@ from typing import Any
 
 from jax.errors import InconclusiveDimensionOperation
 
+from dynacomp.capture.base.interrupts import OURS
 from dynacomp.capture.graph.size_evaluation import evaluate, postfix
 from dynacomp.capture.graph.sizes import (
     SYMBOL,
@@ -190,14 +191,17 @@ CACHING = frozenset({"core.py", "pjit.py", "linear_util.py", "api_util.py", "par
                      "batching.py", "mlir.py", "pxla.py", "api.py", "tree_util.py", "common.py"})
 
 
+COMPARISONS = frozenset({"__eq__", "__ne__"})
 OF_DIMENSIONS = ("definitely_equal", "divide_shape_sizes", "_cancel_divide", "cancel_divide", "canonicalize_slice")
 
 
 def is_key(asking: FrameType) -> bool:
-    """Whether two sizes are compared as parts of keys, by the Python code that asked."""
+    """Whether two sizes are compared as parts of keys, by the Python code that asked, a cache's. Where the program
+    compares what a library has made of them (`x.aval == aval`), it is ours that calls the `__eq__`: that counts."""
     path, name = asking.f_code.co_filename, asking.f_code.co_name
     if name == "__eq__":
-        return True
+        caller: FrameType = next((f for f in _callers(asking, 8) if f.f_code.co_name not in COMPARISONS), asking)
+        return not str(caller.f_globals.get("__name__")).startswith(OURS)
     return "/jax/_src/" in path and path.rpartition("/")[2] in CACHING and not name.startswith(OF_DIMENSIONS)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import operator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -145,6 +146,8 @@ def evaluated_anew(cap: Capture, fn: Any, lowered: Any, since: int) -> tuple[Out
         raise
     else:
         _ask_arrays(cap, fn, lowered, outcome)
+        if len(cap.sizes.scope.relations) == decided:
+            _hold_compared(cap, fn, lowered, outcome)
         return outcome, lowered
     if had_no_room(error):
         raise error
@@ -182,6 +185,19 @@ def evaluated_anew(cap: Capture, fn: Any, lowered: Any, since: int) -> tuple[Out
     what, held = f"{label(fn)}: {error}".partition("\n")[0], given_sizes(lowered) or one_to_hold(fn, lowered, blamed)
     size_values.freeze(cap, held, what, hosted=is_host(maker_of(fn, lowered)))
     raise Restart()
+
+
+DIFFERING = ((operator.eq, False), (operator.ne, True))  # what each says of two that are not equal
+
+
+def _hold_compared(cap: Capture, fn: Any, lowered: tuple, outcome: Outcome) -> None:
+    """Restart with the sizes as constants of which two objects were made that differ, though no size was asked for:
+    a class of C's compares hashes, and those of other sizes may be equal (`x.aval == aval`)."""
+    differ = any(fn is asked and any(x is answer for x in outcome.leaves) for asked, answer in DIFFERING)
+    compared = lowered_sizes(lowered) if differ else ()
+    if compared:
+        size_values.freeze(cap, compared, f"{label(fn)} of objects made of sizes")
+        raise Restart()
 
 
 def _ask_arrays(cap: Capture, fn: Any, lowered: Any, outcome: Outcome) -> None:
@@ -379,7 +395,8 @@ def _refuse_texts(cap: Capture, fn: Any, lowered: Any, seen: Trace) -> None:
     real = {node: v.hint for _, v in cap.numbers.scalar_reads
             if v.source in known and (node := seen_inside(cap, known[v.source])) in seen.nodes}
     standins = list(standins_in(lowered))
-    if not texts or any(s.changing for s in standins) or not (real or any(sizes_in(*(n.aval for n in seen.nodes)))):
+    if not texts or any(s.changing for s in standins) or not (
+            real or given_sizes(lowered) or any(sizes_in(*(n.aval for n in seen.nodes)))):
         return
     now: list[Any] = []
     with once_more(cap, standins, real):

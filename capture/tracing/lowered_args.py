@@ -385,19 +385,27 @@ def as_number(size: Any) -> Any:
 
 def called_by(fn: Any, lowered: tuple) -> Any:
     """What runs: a library's object, where `fn` only calls its first argument."""
-    first = lowered[0][0] if lowered[0] and module_of(fn) == OBJECT_CALLS else fn
+    return _made_by(lowered[0][0] if lowered[0] and module_of(fn) == OBJECT_CALLS else fn)
+
+
+def _made_by(first: Any) -> Any:
+    """What has made an argument, or its class, where that is known; else the argument."""
     return first.make if isinstance(first, LibraryArg) else first.treedef.node_data()[0] if isinstance(
         first, Tree) and first.treedef.node_data() else first
+
+
+def _takes_part(fn: Any) -> bool:
+    """Whether a function gives, or calls, what its first argument has."""
+    return fn is getattr or fn is operator.getitem or module_of(fn) == OBJECT_CALLS
 
 
 def maker_of(fn: Any, lowered: tuple) -> Any:
     """The same, where it is part of what a call has made, of that: of `hk.transform(f).apply` it is `hk.transform`; a
     Node, where it is an array's (`x.at[0].set`)."""
-    called = lowered[0][0] if lowered[0] and module_of(fn) == OBJECT_CALLS else fn
-    while isinstance(called, LibraryArg) and called.args and (
-            called.make in (getattr, operator.getitem) or module_of(called.make) == OBJECT_CALLS):
+    called = lowered[0][0] if lowered[0] and _takes_part(fn) else fn
+    while isinstance(called, LibraryArg) and called.args and _takes_part(called.make):
         called = called.args[0]
-    return called_by(fn, ((called,), {})) if isinstance(called, (LibraryArg, Tree)) else called
+    return _made_by(called)
 
 
 def spells_arrays(lowered: Any) -> bool:

@@ -48,6 +48,7 @@ from dynacomp.capture.tracing.handed_on import literals
 from dynacomp.capture.tracing.lowered_args import (
     called_by,
     leaf_nodes,
+    library_args,
     maker_of,
     rebuild,
     run_now,
@@ -90,10 +91,12 @@ class Hardened(Aval):
 def with_numbers(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[Any], origins: list[Node | None],
                  reached: list[bool], since: int) -> list[Any]:
     """The leaves of the result of `fn(*args, **kwargs)`, `lowered` being (args, kwargs): Passed where eager JAX has one
-    of the changing numbers that were read since that step. `origins`: the Nodes that come out as they went in;
-    `reached`: which depend on what the call was given."""
+    of the changing numbers that were read since that step, or of which an object was made that is given. `origins`: the
+    Nodes that come out as they went in; `reached`: which depend on what the call was given."""
     nodes, reads = cap.numbers.scalar_nodes, cap.numbers.scalar_reads
-    read = {localise(cap, nodes[v.source]): v for at, v in reads if at >= since and v.source}
+    inside = {localise(cap, n) for made in library_args(lowered) for n in leaf_nodes(made)}  # a class has kept them
+    read = {node: v for at, v in reads if v.source and (
+        (node := localise(cap, nodes[v.source])) in inside or at >= since)}
     standins = list(standins_in(lowered))
     called = called_by(fn, lowered)
     changes = any(s.changing for s in standins)  # a second run would do it again

@@ -51,6 +51,7 @@ from dynacomp.capture.tracing.library_reads import guard_reads, prints
 from dynacomp.capture.tracing.lowered_args import (
     OBJECT_CALLS,
     LibraryArg,
+    given_sizes,
     leaf_nodes,
     lower_arg,
     lower_arguments,
@@ -184,7 +185,7 @@ def _result(cap: Capture, call: Call) -> Value:
         return Const(result)
     if is_function_like(result) or not (outcome.plain or _is_container(result)):
         fixed = not (outcome.has_arrays or any(leaf_nodes(call.lowered)) or any(standins_in(call.lowered))
-                     or hides_tracers(result))
+                     or given_sizes(call.lowered) or hides_tracers(result))
         return call.made(result, fixed)
     return call.made(result) if _hides(result) else _structured(cap, call)
 

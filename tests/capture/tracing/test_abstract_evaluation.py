@@ -284,3 +284,36 @@ def test_a_text_of_what_changes_is_made_in_each_call(show):
         assert repr(compiled(jnp.ones(n), n)) == repr(shown(jnp.ones(n), n))
         captures.append(dynacomp.stats()["frames_captured"])
     assert captures[3] == captures[-1] <= 8
+
+
+def _struct(x):
+    return jax.ShapeDtypeStruct(x.shape, x.dtype)
+
+
+KNOWN = jax.core.ShapedArray((6,), np.dtype(np.float32))
+OF_SIZES = {  # what says how an array is: its texts, its hash and what it equals are those of the sizes of the call
+    "text": (lambda x: x.aval.str_short(), 6),
+    "text of what is made": (lambda x: jax.core.ShapedArray(x.shape, x.dtype).str_short(True), 5),
+    "texts": (lambda x: f"{x.aval} {x.aval!r} {jax.typeof(x)}", 12),
+    "formatted": (lambda x: format(x.aval.update(dtype=jnp.int32), ""), 6),
+    "given back": (lambda x: (x.aval, x.aval.update(dtype=jnp.int32), x.aval.strip_weak_type()), 3),
+    "parts": (lambda x: (x.aval.shape, x.aval.size, x.aval.ndim, jax.typeof(x).shape), 3),
+    "key": (lambda x: {x.aval: 1}, 7),
+    "equal": (lambda x: x.aval == KNOWN, 6),
+    "equal, by Python": (lambda x: _struct(x) == jax.ShapeDtypeStruct((6,), x.dtype), 3),
+    "differ": (lambda x: (x.aval != KNOWN, x.aval == x.aval), 6),
+    "made equal": (lambda x: jax.core.ShapedArray(x.shape, x.dtype) == KNOWN, 8),
+    "found": (lambda x: {_struct(x): 1}.get(jax.ShapeDtypeStruct((6,), x.dtype)), 12),
+    "hash": (lambda x: hash(_struct(x)) == hash(jax.ShapeDtypeStruct((6,), np.dtype(np.float32))), 9),
+}
+
+
+@pytest.mark.parametrize("name", OF_SIZES)
+def test_what_says_how_an_array_is_says_it_of_this_call(name):
+    says, captures = OF_SIZES[name]
+    compiled = dynacomp.jit(lambda x: (says(x), x * 3), backend="eager")
+    before = dynacomp.stats()["frames_captured"]
+    for n in (3, 4, 5, 6, 7, 3, 8, 6):
+        (want, _), (got, tripled) = (says(jnp.ones(n)), None), compiled(jnp.ones(n))
+        assert (got, repr(got), type(got)) == (want, repr(want), type(want)) and tripled.shape == (n,)
+    assert dynacomp.stats()["frames_captured"] - before <= captures

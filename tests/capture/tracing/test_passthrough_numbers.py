@@ -1,5 +1,6 @@
 """Numbers that JAX hands back are Python's, or have a dtype, as eager JAX gives them; see `passthrough.py`."""
 
+import sys
 import types
 
 import jax
@@ -171,3 +172,51 @@ def test_a_number_that_a_library_bounds_or_rounds_is_not_that_number(name):
     for s in (2.0, 3.0, 4.5, 1.0, -2.0, 0.5, 7.0, -3.0, 2.5, 1e18):
         assert _shown(compiled(s, jnp.arange(3.0))) == _shown(program(s, jnp.arange(3.0)))
     assert dynacomp.stats()["frames_captured"] <= 3
+
+
+KEEPING = """
+import jax, jax.numpy as jnp
+
+def converted(s):
+    return s if isinstance(s, jax.Array) else jnp.asarray(max(s, 1.5), jnp.float32)
+
+class Keeper:
+    def __init__(self, s):
+        self.number, self.twice, self.array = s, 2 * s, converted(s)
+        self.inside = [s, {"a": s}]
+
+    def scaled(self, x):
+        return x * self.array
+
+    def both(self):
+        return self.array, self.number
+
+    @property
+    def more(self):
+        return self.twice + 1
+"""
+KEPT = {
+    "attributes": lambda made, x: (made.number, made.twice, made.array, made.inside),
+    "methods": lambda made, x: (made.scaled(x), made.both()),
+    "property": lambda made, x: made.more,
+    "computed with": lambda made, x: (x * made.array, x * made.number, x * made.more, x * made.inside[1]["a"]),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_what_an_object_of_a_library_keeps_of_a_number_is_that_number(name, monkeypatch):
+    """It was a weak array from the second call on: of any attribute of an instance whose class is no tree (wrong)."""
+    keeping = types.ModuleType("keeping")
+    exec(KEEPING, vars(keeping))
+    monkeypatch.setitem(sys.modules, "keeping", keeping)
+    dynacomp.register_library("keeping", pure=True)
+    asked, x = KEPT[name], jnp.arange(3, dtype=jnp.float16)
+
+    def program(s, x):
+        return asked(keeping.Keeper(s), x), x * 3
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program)  # compiled: what runs the Graph in Python gives the library the number
+    for s in (2.0, 3.0, 4.5, 1.0, -2.0, 0.5, 7.0, -3.0, 2.5):
+        assert _shown(compiled(s, x)) == _shown(program(s, x))
+    assert dynacomp.stats()["frames_captured"] <= 3 and not dynacomp.stats()["breaks"]
