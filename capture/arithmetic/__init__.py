@@ -11,6 +11,8 @@
     moving_slices  Slices of arrays that move with a loop's counter and keep their width
     powers         Powers by one int: whether JAX can look at the exponent decides the type
     trace_states   Is what JAX has said of a trace about the one that runs the frame?
+    unlike         What equals nothing of another kind: a number is never None, a text, a class or a tuple, whatever
+                   number it is
     operators      Operators on Values: arithmetic, comparison, truth
     ranges         Ranges with an end that is a size: their length, their items
     subscripts     Subscripts of Values: `obj[key]`, as the kind of `obj` has it

@@ -10,7 +10,7 @@ import operator
 import types
 from typing import Any
 
-from dynacomp.capture.arithmetic import arrays, graph_scalars, later, powers, trace_states
+from dynacomp.capture.arithmetic import arrays, graph_scalars, later, powers, trace_states, unlike
 from dynacomp.capture.arithmetic.identity import same_object
 from dynacomp.capture.arithmetic.indices import has_index, index_value
 from dynacomp.capture.arithmetic.pairs import Pair, Pairs
@@ -427,6 +427,7 @@ OPERANDS = Pairs(
     Pair(trace_states.compare, some=(TraceStateV,)),
     Pair(_of_numpy, some=(NdArrayV,)),
     Pair(lambda cap, op, a, b: later.arithmetic(cap, op, a, b), some=(LaterV,)),
+    Pair(unlike.compare, some=(NumberV, *host_functions.CHANGING)),
     Pair(_of_container),
     Pair(lambda cap, op, a, b: graph_scalars.binary(cap, op, a, b), some=(NumberV,)),
     Pair(_of_changing, some=host_functions.CHANGING, every=(*host_functions.CHANGING, Const)),
