@@ -5,7 +5,8 @@ What such an object does depends on nothing but what it was made of and what was
 one of its own (`PrivateV.obj`) and has Python do to it, at once, whatever the program does: no behaviour of these
 classes is told here. Where the object leaves (it is returned, stored, alive at a break) replacement code makes a
 copy of it for each call. An object that existed before, or is given what is not known, is Python's, as ever; but a
-generator of NumPy that captured code seeds is known from there on, and has its state set when that code ends.
+generator of NumPy that captured code seeds is known from there on, and has its state set when that code ends; and one
+that it makes may have a seed that changes (see `seeded_generators`).
 
     noise = np.random.RandomState(0).randn(8)      # a constant of the Graph
     text = io.StringIO(); text.write("a")          # no graph break
@@ -36,6 +37,7 @@ from dynacomp.capture.calls.calls import BUILTIN_METHODS, BUILTINS
 from dynacomp.capture.calls.instances import instantiate
 from dynacomp.capture.kinds.attrs import CYTHON
 from dynacomp.capture.reconstruct.emit import Emitter
+from dynacomp.capture.reconstruct.emit_sources import load_source
 from dynacomp.capture.reconstruct.runtime import Kept
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import mutating
@@ -48,7 +50,7 @@ from dynacomp.capture.values.kind import Kind, define
 from dynacomp.capture.values.questions import is_list, is_opaque, is_size
 from dynacomp.capture.values.standing import PrivateV
 from dynacomp.capture.values.value import Value
-from dynacomp.capture.wrapping import ndarrays
+from dynacomp.capture.wrapping import ndarrays, seeded_generators
 from dynacomp.capture.wrapping.builder import remember, wrap
 from dynacomp.capture.wrapping.class_attrs import MISSING, lookup
 from dynacomp.capture.wrapping.constants import from_python
@@ -116,6 +118,9 @@ COPIED = (random.Random, np.random.RandomState, np.random.Generator, bytearray) 
 
 def _maker(fn: Any, kind: ClassInC) -> Any:
     def make(cap: Capture, *args: Value, **kwargs: Value) -> Value:
+        made = seeded_generators.made(cap, fn, args, kwargs)
+        if made is not None:
+            return made
         given, named = _given(cap, args, kwargs, f"{fn.__qualname__}()")
         if not kind.known(*given, **named):
             raise Break("call", f"{fn.__qualname__}(), which no argument determines")
@@ -142,6 +147,9 @@ def call_method(cap: Capture, value: PrivateV, name: str, args: list[Value], kwa
         return StreamV("getitem", [value], state={"index": 0})
     if any(v.serial < body.serial for v in (value, *args) for body in cap.bodies if is_private(v)):
         raise Break("effect_in_body", f"a {cls.__name__} that is older than the code which may not run")
+    drawn = seeded_generators.draw(cap, value, name, args, kwargs)
+    if drawn is not None:
+        return drawn
     if name == "shuffle" and len(args) == 1 and is_list(args[0]) and args[0].cls is list and not kwargs:
         return _shuffle(cap, obj, args[0])
     given, named = _given(cap, args, kwargs, f"{cls.__name__}.{name}")
@@ -173,7 +181,7 @@ def _shuffle(cap: Capture, generator: Any, items: ListV) -> Value:
 def _given(cap: Capture, args: Any, kwargs: dict[str, Value], what: str) -> tuple[list[Any], dict[str, Any]]:
     """The arguments as Python objects; Break where one is not known."""
     for value in (*args, *kwargs.values()):
-        if is_size(value) or not (is_private(value) or ndarrays.known(cap, value)):
+        if is_size(value) or not (is_private(value) and value.recipe is None or ndarrays.known(cap, value)):
             raise Break("leaves", f"{what} of values that only exist at run time")
     found = [v.obj if is_private(v) else ndarrays.plain(cap, v) for v in (*args, *kwargs.values())]
     return found[:len(args)], dict(zip(kwargs, found[len(args):]))
@@ -224,7 +232,7 @@ def copied(cap: Capture, value: PrivateV, deep: bool) -> Value:
     """`copy.copy(value)`, `copy.deepcopy(value)`."""
     if value.cls not in COPIED or not deep and value.cls not in (bytearray, random.Random):
         raise Break("call", f"a copy of a {value.cls.__qualname__}")
-    return PrivateV(value.cls, obj=CLASSES[value.cls].copy(value.obj))
+    return PrivateV(value.cls, obj=CLASSES[value.cls].copy(value.obj), recipe=value.recipe)
 
 
 # --- generators that existed before
@@ -274,7 +282,10 @@ SEEDED = (np.random.RandomState,)
 def _emit(e: Emitter, v: PrivateV) -> None:
     if v.cls is REENTRANT and v.obj._is_owned():
         raise Unbuildable(v, "a lock that is held")
-    e.call(CLASSES[v.cls].copy, lambda: e.call(Kept(v.obj)))
+    if v.recipe is not None:
+        e.call(seeded_generators.twin, lambda: load_source(e, v.recipe))
+    else:
+        e.call(CLASSES[v.cls].copy, lambda: e.call(Kept(v.obj)))
     e.remember(v)
 
 

@@ -132,7 +132,7 @@ class Call:
                 self.refuse()  # it has as many parts as the data has rows, another number in each call
             whole = self.recipe()
             self.cap.guards.add("eq", S.Host("parts", (whole,), len), len(found))
-            parts = [self.part(x, of_array, _part(whole, i, x)) for i, x in enumerate(found)]
+            parts = [self.part(x, of_array, part_of(whole, i, x)) for i, x in enumerate(found)]
             return TupleV(parts) if type(found) is tuple else ListV(parts)
         return Const(None) if found is None else self.part(found, of_array, self.recipe(quiet_below=quiet_below(found)))
 
@@ -168,7 +168,7 @@ class Call:
         return FIRST if value is self.first and self.constants.count(id(value)) == 1 else None
 
 
-def _part(whole: S.Host, i: int, found: Any) -> S.Host:
+def part_of(whole: S.Host, i: int, found: Any) -> S.Host:
     """One of several results."""
     taken = Applied(operator.getitem, (Given(0), i), {}, quiet_below=quiet_below(found))
     return S.Host(repr(taken), (whole,), taken)

@@ -59,6 +59,7 @@ class PrivateV(ObjectV):
     """`obj` is an object of the capture's own, in the state in which the program's is now."""
 
     obj: Any = None
+    recipe: Any = None  # the host expression that makes one in that state; None: it is the same in all calls
 
 
 @dataclass(eq=False)

@@ -14,6 +14,7 @@
     pytree_shells       Shells: real instances of user classes with Values in their attributes
     ndarrays            NumPy arrays whose content is known while capturing: NumPy's own functions run on them at
                         once
+    seeded_generators   NumPy's generators of random numbers whose seeds, or the sizes that they are asked for, change
     changing_contents   Containers whose content changes from call to call: the graph breaks where they are read
     keyed_tables        Dicts with keys that change from call to call: their entries, as Values have them
     partial_tables      Dicts that the code was given, of which only what is asked for is guarded

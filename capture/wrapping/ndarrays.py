@@ -202,21 +202,21 @@ def _hosted(cap: Capture, fn: Callable[..., Any], args: list[Value], kwargs: dic
     """The same with numbers that change: run now with those of this call, and in each call from then on."""
     made = host_arrays.Call(cap, fn, args, kwargs, lambda v: plain(cap, v))
     for data in made.data:
-        _known_data(cap, data, fn)
+        known_data(cap, data, fn)
     given = [now(cap, v) for v in args], {k: now(cap, v) for k, v in kwargs.items()}
     if may_say(fn, *given):
         made.refuse()
-    owners = {id(_owner(array)) for array in written(fn, *given)}
+    owners = {id(owner_of(array)) for array in written(fn, *given)}
     found = computed(cap, lambda: fn(*given[0], **given[1]), (*given[0], *given[1].values()), made, owners)
-    return made.result(found, lambda array: of_array(cap, array if _owner(array) is array or id(
-        _owner(array)) in cap.known.ndarrays else array.copy("K"), MAX_DATA))  # NumPy keeps an owner to itself: no view
+    return made.result(found, lambda array: of_array(cap, array if owner_of(array) is array or id(
+        owner_of(array)) in cap.known.ndarrays else array.copy("K"), MAX_DATA))  # an owner that NumPy keeps: no view
 
 
-def _known_data(cap: Capture, value: ArrayV, fn: Callable[..., Any]) -> None:
+def known_data(cap: Capture, value: ArrayV, fn: Callable[..., Any]) -> None:
     """What shows the memory of data is known by that, so that nothing is stored there."""
     if value.real.nbytes > MAX_DATA and fn != Method("__getitem__"):
         raise Break("leaves", f"what NumPy makes of an array of {value.real.nbytes} bytes")
-    for array in (_owner(value.real), value.real):
+    for array in (owner_of(value.real), value.real):
         cap.known.ndarrays[id(array)] = value
         cap.known.keep.append(array)
 
@@ -285,7 +285,7 @@ def computed(cap: Capture, compute: Callable[[], Any], args: Iterable[Any], made
     """What NumPy computes. `made`: the call, where things among its arguments change from call to call. `writes`: the
     ids of the arrays that it writes, even where that changes nothing now."""
     args = list(args)
-    owners = {id(o): o for o in map(_owner, _arrays(args)) if o.nbytes <= MAX_DATA}  # of others only items are read
+    owners = {id(o): o for o in map(owner_of, _arrays(args)) if o.nbytes <= MAX_DATA}  # of others only items are read
     before = [(owner, owner.copy()) for owner in owners.values()]
     try:
         with warnings.catch_warnings(record=True) as said:
@@ -328,7 +328,7 @@ def _arrays(args: Iterable[Any]) -> Iterator[Any]:
             yield from _arrays(arg)
 
 
-def _owner(array: Any) -> Any:
+def owner_of(array: Any) -> Any:
     """The array whose memory this one shows; `as_strided` puts an object of its own between the two."""
     while array.base is not None:
         base = array.base.base if type(array.base) is STRIDED else array.base
@@ -360,7 +360,7 @@ def of_array(cap: Capture, array: Any, most: int = MAX_BYTES) -> Value:
     if value is None:
         if array.dtype.hasobject or array.nbytes > most:
             raise Break("leaves", f"a NumPy array of {array.nbytes} bytes")
-        owner = _owner(array)
+        owner = owner_of(array)
         value = NdArrayV(array, base=None if owner is array else of_array(cap, owner))
         cap.known.ndarrays[id(array)] = value
         cap.known.keep.append(array)
@@ -371,7 +371,7 @@ def place(value: NdArrayV) -> tuple[Any, ...]:
     """Where a view lies in the memory of its owner: dtype, shape, strides, offset in bytes; whether it can be
     written."""
     array = value.array
-    owner = _owner(array)
+    owner = owner_of(array)
     offset = array.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
     return array.dtype, array.shape, array.strides, offset, array.flags.writeable
 

@@ -1,0 +1,148 @@
+"""NumPy's generators of random numbers whose seeds, or the sizes that they are asked for, change from call to call.
+
+A generator that was given its seed draws what the seed says: `np.random.default_rng(seed).normal(size=(n, 2))` is a
+pure function of `seed` and `n`, which Python computes in each call, before the program runs (see `host_arrays`). Each
+draw is a host expression of the state before, and gives the state behind it, too: a tuple that ends in a generator. Who
+draws has a copy of that, so that a state stays what it is. Where seeds and sizes are constants, so are the numbers (see
+`calls.c_objects`).
+
+    rng = np.random.default_rng(seed)    # state: started("default_rng", seed)
+    order = rng.permutation(n)           # state: drawn(state, "permutation", n), of which `order` is the first part
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import pickle
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dynacomp.capture.base.errors import Break
+from dynacomp.capture.numbers import dynamic_scalars, host_arrays
+from dynacomp.capture.numbers.applied import Applied, Given, arrays_in, written
+from dynacomp.capture.numbers.host_arrays import part_of
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.constant import Const
+from dynacomp.capture.values.questions import is_made_array
+from dynacomp.capture.values.standing import PrivateV
+from dynacomp.capture.values.value import Value, type_of
+from dynacomp.capture.wrapping import ndarrays
+
+MAKERS: dict[str, Any] = {"RandomState": np.random.RandomState, "default_rng": np.random.default_rng}
+GENERATORS = (np.random.RandomState, np.random.Generator)
+OTHERS = {"bit_generator", "bytes", "get_state", "seed", "set_state", "spawn"}  # which draw no numbers
+DRAWS = {name for cls in GENERATORS for name in dir(cls) if not name.startswith("_")} - OTHERS
+MOST_DRAWS = 64  # of one generator; behind those the graph breaks, and the generator is Python's
+
+
+def made(cap: Capture, fn: Callable[..., Any], args: Sequence[Value], kwargs: dict[str, Value]) -> PrivateV | None:
+    """The generator that `fn` makes of a seed that changes; None of any other."""
+    if fn is np.random.default_rng and [*map(type, args)] == [PrivateV] and type_of(args[0]) is np.random.Generator:
+        return args[0]  # type: ignore[return-value]
+    if fn not in MAKERS.values() or not (_changes(cap, args, kwargs) and _are_taken(cap, args, kwargs)):
+        return None
+    call = host_arrays.Call(cap, started, list(args), kwargs, lambda v: ndarrays.plain(cap, v))
+    call.args.insert(0, fn.__name__)
+    given, named = _now(cap, args, kwargs)
+    obj = ndarrays.computed(cap, lambda: fn(*given, **named), (*given, *named.values()), call)
+    return PrivateV(type(obj), obj=obj, recipe=call.recipe())
+
+
+def draw(cap: Capture, value: PrivateV, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+    """`value.name(*args)`, where the seed or an argument changes; None where all is known. Of a
+    generator that existed before, whose state captured code has set, only known numbers are drawn."""
+    changes = value.recipe is not None or value.cls in GENERATORS and _changes(cap, args, kwargs)
+    if not changes:
+        return None
+    in_place = name == "shuffle"
+    few = value.recipe is None or value.recipe.size < MOST_DRAWS
+    known = few and value.source is None and name in DRAWS and _are_taken(cap, args, kwargs)
+    if not known or in_place and not (args and is_made_array(args[0])):
+        raise Break("leaves", f"{value.cls.__name__}.{name} of what changes from call to call")
+    call = host_arrays.Call(cap, shuffled if in_place else drawn, args, kwargs, lambda v: ndarrays.plain(cap, v))
+    state, own = _place(call, value), call.args
+    call.args = [own[0], state, *own[1:]] if in_place else [state, name, *own]
+    for data in call.data:
+        ndarrays.known_data(cap, data, call.fn)
+    generator = copy.deepcopy(value.obj)  # a draw that fails has not happened
+    found = _computed(cap, call, getattr(generator, name), *_now(cap, args, kwargs))
+    if not (found is None or type(found) in (np.ndarray, int, float) or dynamic_scalars.is_numpy_number(found)):
+        raise Break("leaves", f"a {type(found).__name__} that is drawn anew in each call")
+    behind = Applied(drawn, [state, name, *own], call.kwargs)
+    recipe = S.Host(repr(behind), tuple(call.places), behind)
+    result = Const(None) if found is None else call.part(found, lambda array: ndarrays.of_array(
+        cap, array if array.base is None else array.copy("K"), ndarrays.MAX_DATA), part_of(recipe, 0, found))
+    value.obj, value.recipe = generator, recipe
+    return result
+
+
+def _computed(cap: Capture, call: host_arrays.Call, method: Callable[..., Any], given: list[Any],
+              named: dict[str, Any]) -> Any:
+    """What the method gives now; only the first argument of `shuffle` is written."""
+    arrays = list(arrays_in((*given, *named.values())))
+    changed = written(lambda *a, **k: getattr(copy.deepcopy(method.__self__), method.__name__)(*a, **k),  # type: ignore
+                      given, named) if arrays else []
+    if changed and call.fn is not shuffled:
+        raise Break("leaves", f"{method.__name__} into an array, of what changes from call to call")
+    owners = {id(ndarrays.owner_of(array)) for array in changed}
+    return ndarrays.computed(cap, lambda: method(*given, **named), (*given, *named.values()), call, owners)
+
+
+def _place(call: host_arrays.Call, value: PrivateV) -> Any:
+    """The state of a generator as an argument of the call: one that changes, or one that is the same in all."""
+    if value.recipe is None:
+        return State(pickle.dumps(value.obj))
+    return call.places.setdefault(value.recipe, Given(len(call.places)))
+
+
+def _changes(cap: Capture, args: Sequence[Value], kwargs: dict[str, Value]) -> bool:
+    return any(True for v in (*args, *kwargs.values()) for _ in host_arrays.changing(cap, v))
+
+
+def _are_taken(cap: Capture, args: Sequence[Value], kwargs: dict[str, Value]) -> bool:
+    """Whether all are known before the program runs."""
+    return all(ndarrays.takes(cap, v) for v in (*args, *kwargs.values()))
+
+
+def _now(cap: Capture, args: Sequence[Value], kwargs: dict[str, Value]) -> tuple[list[Any], dict[str, Any]]:
+    return [ndarrays.now(cap, v) for v in args], {k: ndarrays.now(cap, v) for k, v in kwargs.items()}
+
+
+# --- what Python computes in each call
+
+
+@dataclass(frozen=True)
+class State:
+    """A generator in a state that all calls find it in, as data."""
+
+    pickled: bytes
+
+    def __repr__(self) -> str:
+        return f"state:{hashlib.sha256(self.pickled).hexdigest()[:16]}"
+
+
+def started(maker: str, /, *args: Any, **kwargs: Any) -> tuple[Any]:
+    return (MAKERS[maker](*args, **kwargs),)
+
+
+def twin(state: Any) -> Any:
+    """A generator of one's own in that state."""
+    return pickle.loads(state.pickled) if isinstance(state, State) else copy.deepcopy(state[-1])
+
+
+def drawn(state: Any, name: str, /, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+    """What is drawn, and the generator after that."""
+    generator = twin(state)
+    if name == "shuffle":  # what it changes is another expression's
+        args = copy.deepcopy(args)
+    return getattr(generator, name)(*args, **kwargs), generator
+
+
+def shuffled(array: Any, state: Any, /, *args: Any, **kwargs: Any) -> None:
+    """In place: a copy, of which `Applied.changes` tells."""
+    twin(state).shuffle(array, *args, **kwargs)
