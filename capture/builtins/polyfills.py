@@ -2,7 +2,7 @@
 
 `heapq` and `bisect` are written in Python and replaced by C at import. Here their Python is loaded
 once more with the C part out of sight: comparisons in it are entered, in the same order. What has no
-twin in the library stands here.
+twin in the library stands here, and so does what a function of the library does beneath a cache of its own.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import _bisect
 import _collections  # type: ignore[import-not-found]
 import _heapq  # type: ignore[import-not-found]
 import importlib.util
+import inspect
 import itertools
 import re
 import sys
@@ -50,6 +51,17 @@ def count_elements(mapping: Any, iterable: Iterable) -> None:
         mapping[element] = get(element, 0) + 1
 
 
+def shadowed_dict(cls: type) -> Any:
+    """What hides the instances' dictionaries in a class, for `inspect.getattr_static`: later Pythons cache it by weak
+    references to all its bases."""
+    for base in type.__dict__["__mro__"].__get__(cls):
+        held = type.__dict__["__dict__"].__get__(base).get("__dict__", inspect._sentinel)  # type: ignore[attr-defined]
+        own = type(held) is types.GetSetDescriptorType and held.__name__ == "__dict__" and held.__objclass__ is base
+        if held is not inspect._sentinel and not own:  # type: ignore[attr-defined]
+            return held
+    return inspect._sentinel  # type: ignore[attr-defined]
+
+
 def _enter(fn: Callable) -> Callable:
     return lambda cap, *args, **kwargs: call(cap, Const(fn), list(args), kwargs)
 
@@ -62,7 +74,7 @@ def _pairs(accelerator: types.ModuleType, python: types.ModuleType) -> dict[Any,
 TWINS: dict[Any, Callable] = {
     **itertools_py.EQUIVALENTS, **namespaces_py.TWINS,
     **_pairs(_heapq, twin("heapq", "_heapq")), **_pairs(_bisect, twin("bisect", "_bisect")),
-    _collections._count_elements: count_elements,
+    _collections._count_elements: count_elements, inspect._shadowed_dict: shadowed_dict,  # type: ignore[attr-defined]
 }
 BUILTINS.update({real: _enter(python) for real, python in TWINS.items()})
 

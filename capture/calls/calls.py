@@ -244,9 +244,9 @@ BUILTIN_METHODS.update({(LibraryV, name): row for name, row in RULE_METHODS.item
 
 def _bound_by_hand(cap: Capture, fn: Const, *args: Value, **kwargs: Value) -> Value:
     """`object.__setattr__.__get__(obj)`: so classes by attrs set their attributes."""
-    found = fn.value.__self__
-    if isinstance(found, DESCRIPTORS) and fn.value.__name__ in FUNCTION_METHODS:
-        return call(cap, BuiltinMethodV(Const(found), fn.value.__name__), list(args), kwargs)
+    found, name = fn.value.__self__, fn.value.__name__
+    if isinstance(found, DESCRIPTORS) and name in FUNCTION_METHODS or (type(found), name) in CONST_METHODS:
+        return call(cap, BuiltinMethodV(Const(found), name), list(args), kwargs)
     return _c_function(cap, fn.value, list(args), kwargs)
 
 

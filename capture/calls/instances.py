@@ -29,6 +29,7 @@ from dynacomp.capture.calls.payload_methods import construct
 from dynacomp.capture.calls.signatures import bind
 from dynacomp.capture.kinds import attrs, exceptions, stores
 from dynacomp.capture.kinds.iteration import iterate
+from dynacomp.capture.kinds.keys import raised
 from dynacomp.capture.symbolic.libraries import is_host, is_library, is_pure_module, is_stateful, module_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
@@ -195,8 +196,8 @@ def _getattribute(cap: Capture, obj: Value, name: Value) -> Value:
         return cap.getattr(obj, attrs.attribute_name(name))
     try:
         return object_attrs.object_attribute(cap, obj, attrs.attribute_name(name))
-    except Raised as raised:
-        exceptions.say_where(cap, raised, obj, attrs.attribute_name(name))
+    except Raised as refusal:
+        exceptions.say_where(cap, refusal, obj, attrs.attribute_name(name))
         raise
 
 
@@ -331,6 +332,25 @@ def _type_store(cap: Capture, cls: Value, name: Value, value: Any = DELETED) -> 
     return Const(None)
 
 
+def _kept_in_c(cap: Capture, descriptor: Value, value: Value, cls: Value = Const(None)) -> Value:
+    """`type.__dict__["__mro__"].__get__(cls)`, as `inspect.getattr_static` reads: what the object keeps there, where
+    its class has this very descriptor under that name."""
+    part = as_python(descriptor)
+    if stands_for(value, None):
+        if stands_for(cls, None):
+            raise raised(TypeError, "__get__(None, None) is invalid")
+        return descriptor
+    kept_by, name = part.__objclass__, part.__name__
+    if kept_by not in mro(type_of(value)):
+        raise raised(TypeError, f"descriptor {name!r} for {kept_by.__name__!r} objects doesn't apply to a "
+                                f"{type_of(value).__name__!r} object")
+    if class_attrs.resolve(cap, type_of(value), name)[1] is not part:
+        raise Break("call", f"{type(part).__name__}.__get__ of what a subclass names otherwise")
+    read = type.__getattribute__ if issubclass(type_of(value), type) else object.__getattribute__
+    return cap.call(Const(read), [value, Const(name)])
+
+
+attrs.CONST_METHODS.update({(cls, "__get__"): _kept_in_c for cls in KEPT_IN_C})
 BUILTINS[type.__call__] = metaclass_call
 BUILTINS[type.__setattr__] = BUILTINS[type.__delattr__] = _type_store
 BUILTINS[type.__getattribute__] = lambda cap, cls, name: class_attrs.type_read(

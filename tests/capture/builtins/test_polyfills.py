@@ -4,13 +4,14 @@ import bisect
 import collections
 import collections.abc
 import heapq
+import inspect
 import re
 
 import jax.numpy as jnp
 import pytest
 
 import dynacomp
-from dynacomp.capture.builtins.polyfills import TWINS, count_elements, twin
+from dynacomp.capture.builtins.polyfills import TWINS, count_elements, shadowed_dict, twin
 from tests.capture.program_kit import check_one_graph, outcome
 
 X = jnp.arange(3.0)
@@ -106,3 +107,27 @@ def aliases(x):
 def test_generic_classes_of_collections_with_arguments():
     """They never change: no graph breaks where one is made, each by a class in the place of a method."""
     check_one_graph(aliases, (X,), (X + 1,))
+
+
+class Hiding:
+    __slots__ = {"__dict__": "a place with a text"}
+
+
+class Named:
+    kind = "named"
+
+    def __init__(self, size):
+        self.size = size
+
+
+def statically(x, n):
+    made = Named(n)
+    ask = inspect.getattr_static
+    return x * ask(made, "size"), ask(Named, "kind"), ask(made, "other", None), ask(Named, "mro", 1), \
+        ask(Hiding(), "n", n)
+
+
+def test_attributes_are_looked_up_without_running_code():
+    check_one_graph(statically, *((X, n) for n in (2, 3, 4)), captures=2)
+    for cls in (Named, Hiding, int, type):
+        assert shadowed_dict(cls) is inspect._shadowed_dict(cls)

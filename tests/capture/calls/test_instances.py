@@ -301,3 +301,40 @@ def test_the_dict_of_an_exception_holds_what_was_stored_there():
     compiled = dynacomp.jit(program, backend="eager")
     for n in (1, 4, 7):
         assert repr(compiled(X, n)) == repr(program(X, n))
+
+
+class Holder:
+    __slots__ = ("content",)
+
+    def __init__(self, content):
+        self.content = content
+
+
+class Bases(type):
+    __mro__ = ()
+
+
+class Odd(metaclass=Bases):
+    pass
+
+
+MRO, CONTENT = type.__dict__["__mro__"].__get__, Holder.__dict__["content"].__get__
+
+
+def read_by_hand(x, n):
+    """What `inspect` does so that no code of the program runs."""
+    member, classes = Holder.__dict__["content"], type.__dict__["__dict__"].__get__(Holder)
+    return x * 2, CONTENT(Holder(n)), member.__get__(Holder(x), Holder), member.__get__(None, Holder) is member, \
+        MRO(Holder)[0] is Holder, "content" in classes
+
+
+def test_descriptors_in_c_read_what_an_object_keeps_there():
+    check_one_graph(read_by_hand, *((X, n) for n in (2.5, 3.5, 4.5, 5.5)), captures=2)
+    check_one_graph(lambda held: CONTENT(held) + 1, *((Holder(X + n),) for n in range(3)))
+
+
+@pytest.mark.parametrize("program", [
+    lambda x: CONTENT(x), lambda x: MRO(3), lambda x: CONTENT(None, None), lambda x: CONTENT(Holder.__new__(Holder)),
+    lambda x: len(MRO(Odd))])
+def test_descriptors_in_c_refuse_what_is_not_theirs(program):
+    assert outcome(dynacomp.jit(program, backend="eager"), (X,)) == outcome(program, (X,))
