@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
+import numpy as np
 from jax._src.literals import typed_scalar_types
 
 from dynacomp.capture.base.errors import Break
@@ -213,8 +214,9 @@ def _called(fn: Any, args: list[Value]) -> Any:
 
 
 def _is_known(result: Any) -> bool:
-    """Whether (a part of) a result never changes: containers of what says what an array or a tree is like, and of
-    literals. What `jax.vjp` returns is none, though nothing moves and it holds no array: it knows shapes."""
+    """Whether (a part of) a result never changes: containers of what says what an array or a tree is like, of NumPy's
+    classes of numbers, and of literals. What `jax.vjp` returns is none, though nothing moves and it holds no array:
+    it knows shapes."""
     return _only_containers(result) and all(map(_is_description, jax.tree.leaves(result)))
 
 
@@ -223,6 +225,8 @@ def _is_description(x: Any) -> bool:
         return all(type(d) is int for d in x.shape)
     if type(x) is slice:
         return all(map(is_literal, (x.start, x.stop, x.step)))
+    if isinstance(x, type):
+        return issubclass(x, np.generic)
     return is_literal(x) or type(x) in typed_scalar_types or type(x) is TREEDEF and says_literals(x)
 
 

@@ -194,6 +194,29 @@ def test_a_model_may_give_an_object_whose_class_computes_when_unflattened():
     assert not stats["breaks"] and not stats["frames_eager"] and stats["frames_captured"] == 2
 
 
+def test_numpys_classes_of_numbers_are_constants_wherever_a_library_keeps_them():
+    """As the `dtype` of TensorFlow Probability's distributions."""
+    spread = types.ModuleType("computing_spread")
+    exec(SPREAD + "    dtype = property(lambda self: self.scale.dtype.type)\n", vars(spread))
+    dynacomp.register_library("computing_spread", pure=True)
+
+    def program(scale, x):
+        def density(scale):
+            kind = spread.Spread(scale).dtype
+            assert kind is np.float32 and not hasattr(kind, "parts") and getattr(kind, "other", None) is None
+            return spread.Spread(scale).density(x).astype(kind), kind(2) * scale
+
+        return jax.vmap(density)(scale), spread.Spread(scale).dtype
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for n in range(4):
+        args = jnp.arange(1.0, 3.0 + n), jnp.ones(3) * n
+        got, want = compiled(*args), program(*args)
+        assert got[1] is want[1] is np.float32 and jax.tree.all(jax.tree.map(jnp.allclose, got[0], want[0]))
+    assert not dynacomp.stats()["breaks"] and dynacomp.stats()["frames_captured"] == 2
+
+
 PARTS = '''
 class Part:
     def __init__(self, size):
