@@ -349,8 +349,10 @@ def _origins(cap: Capture, fn: Any, lowered: tuple, seen: Trace) -> list[Any]:
     for with the sizes at hand."""
     if cap.under_trace or cap.effects.jitted or None not in seen.origins:
         return seen.origins
-    found = _by_place(seen, handed_on(seen.jaxpr.jaxpr))
-    like = _by_place(seen, handed_on(seen.jaxpr.jaxpr, copies=True))
+    known = {seen_inside(cap, node) for node in cap.numbers.scalar_nodes.values()}
+    numbers = frozenset(i for i, node in enumerate(seen.nodes) if node in known)
+    found = _by_place(seen, handed_on(seen.jaxpr.jaxpr, numbers=numbers))
+    like = _by_place(seen, handed_on(seen.jaxpr.jaxpr, copies=True, numbers=numbers))
     if found == like or seen.passes or not may_be_asked(lowered) or not any(sizes_in(*(n.aval for n in seen.nodes))):
         return found
     now: list[Any] = []
@@ -360,8 +362,8 @@ def _origins(cap: Capture, fn: Any, lowered: tuple, seen: Trace) -> list[Any]:
         now.extend(at.get(id(x)) for x in jax.tree.leaves(made))
 
     run_now(fn, lowered, look)
-    return [known or (other if other is like_it else None)
-            for known, like_it, other in zip(found, like, now or [None] * len(found))]
+    return [as_it_is or (other if other is like_it else None)
+            for as_it_is, like_it, other in zip(found, like, now or [None] * len(found))]
 
 
 def _by_place(seen: Trace, places: list[int | None]) -> list[Any]:

@@ -15,6 +15,7 @@ trace inlines, a broadcast to the same shape. Not so in the trace of a call: `al
 
 from __future__ import annotations
 
+from collections.abc import Sequence, Set
 from typing import Any
 
 import jax
@@ -29,10 +30,12 @@ from dynacomp.capture.values.value import Value
 INNER = {p.custom_jvp_call_p: "call_jaxpr", p.custom_vjp_call_p: "call_jaxpr", p.remat_p: "jaxpr"}
 
 
-def handed_on(jaxpr: Any, copies: bool = False) -> list[int | None]:
-    """For each result the place of the argument that it is, if it is one, or a copy of it where `copies` count."""
+def handed_on(jaxpr: Any, copies: bool = False, numbers: Set[int] = frozenset()) -> list[int | None]:
+    """For each result the place of the argument that it is, if it is one, or a copy of it where `copies` count.
+    `numbers`: the places of those that are arrays in the trace alone."""
     places = {v: i for i, v in enumerate(jaxpr.invars)}
-    return [places.get(v) if isinstance(v, Var) else None for v in _came(jaxpr, copies)]
+    arrays = [v for i, v in enumerate(jaxpr.invars) if i not in numbers]
+    return [places.get(v) if isinstance(v, Var) else None for v in _came(jaxpr, arrays, copies)]
 
 
 def literals(closed: Any) -> list[Any]:
@@ -40,17 +43,17 @@ def literals(closed: Any) -> list[Any]:
     array that JAX has made of it (`jnp.asarray`)."""
     consts = dict(zip(closed.jaxpr.constvars, closed.consts))
     return [None if v is out else v.val if isinstance(v, Literal) else consts.get(v)
-            for v, out in zip(_came(closed.jaxpr), closed.jaxpr.outvars)]
+            for v, out in zip(_came(closed.jaxpr, closed.jaxpr.invars), closed.jaxpr.outvars)]
 
 
-def _came(jaxpr: Any, copies: bool = False) -> list[Any]:
-    """For each result what it is, as it is: an argument or a literal; None for others."""
+def _came(jaxpr: Any, arrays: Sequence[Any], copies: bool = False) -> list[Any]:
+    """For each result what it is, as it is: an argument or a literal; None for others. `arrays`: of the arguments."""
     came: dict[Any, Any] = {v: v for v in (*jaxpr.constvars, *jaxpr.invars)}
     known = lambda v: came.get(v) if isinstance(v, Var) else v
     for eqn in jaxpr.eqns:
         for out, place in zip(eqn.outvars, [0] if copies and eqn.primitive is p.copy_p else _through(eqn)):
             came[out] = known(eqn.invars[place]) if type(place) is int else place
-            if eqn.primitive is p.device_put_p and came[out] not in jaxpr.invars:
+            if eqn.primitive is p.device_put_p and came[out] not in arrays:
                 came[out] = None  # it makes an array of a number
     return [known(v) for v in jaxpr.outvars]
 
@@ -63,7 +66,7 @@ def _through(eqn: Any) -> list[Any]:
         inner = getattr(inner, "jaxpr", inner)
         places = handed_on(inner)
         if eqn.primitive is p.remat_p:
-            return [v if isinstance(v, Literal) else i for v, i in zip(_came(inner), places)]
+            return [v if isinstance(v, Literal) else i for v, i in zip(_came(inner, inner.invars), places)]
         return places
     stays = eqn.primitive is p.stop_gradient_p or eqn.primitive is p.device_put_p and not any(
         eqn.params["devices"]) and all(how.name == "REUSE_INPUT" for how in eqn.params["copy_semantics"])

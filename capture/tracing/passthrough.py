@@ -48,7 +48,6 @@ from dynacomp.capture.tracing.handed_on import literals
 from dynacomp.capture.tracing.lowered_args import (
     called_by,
     leaf_nodes,
-    library_args,
     maker_of,
     rebuild,
     run_now,
@@ -94,7 +93,7 @@ def with_numbers(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[
     of the changing numbers that were read since that step, or of which an object was made that is given. `origins`: the
     Nodes that come out as they went in; `reached`: which depend on what the call was given."""
     nodes, reads = cap.numbers.scalar_nodes, cap.numbers.scalar_reads
-    inside = {localise(cap, n) for made in library_args(lowered) for n in leaf_nodes(made)}  # a class has kept them
+    inside = set(leaf_nodes(lowered))  # objects have kept those that were read before
     read = {node: v for at, v in reads if v.source and (
         (node := localise(cap, nodes[v.source])) in inside or at >= since)}
     standins = list(standins_in(lowered))
@@ -107,7 +106,8 @@ def with_numbers(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[
         return leaves  # the library has seen none: the program's functions computed with them
     if changes and is_of_jax(called):
         _refuse_given(called, {o for o in origins if o in read} & set(leaf_nodes(lowered)), read)
-    if standins and (computes or is_of_jax(called) or not any(map(_may_be_number, leaves, reached))):
+    says = any(_may_be_number(leaf, deep) or type(leaf) is bool for leaf, deep in zip(leaves, reached))
+    if standins and (computes or is_of_jax(called) or not says):
         is_number = _handed_through(called, [origin in read for origin in origins])
     elif standins or _runs_library(fn, lowered):
         leaves, is_number = _returned(cap, fn, lowered, tree, leaves, origins, read)
@@ -252,11 +252,13 @@ def depends(jaxpr: Any) -> list[bool]:
 
 
 def _may_be_number(leaf: Any, reached: bool) -> bool:
-    """Whether an array may stand for a number that a function of the program returned: one that nothing has reached may
-    have been given axes, too, as an array would (`eqx.filter_vmap` over arrays alone)."""
-    if not is_aval(leaf) or not (leaf.weak_type or leaf.dtype == np.bool_):
+    """Whether an array, or what says how one is (`eqx.filter_eval_shape`), may stand for a number that a function of
+    the program returned: an array that nothing has reached may have been given axes, too, as an array would
+    (`eqx.filter_vmap` over arrays alone)."""
+    says = type(leaf) is jax.ShapeDtypeStruct
+    if not (is_aval(leaf) or says) or not (leaf.weak_type or leaf.dtype == np.bool_):
         return False
-    return leaf.shape == () or not reached
+    return leaf.shape == () or not (reached or says)
 
 
 def _number(cap: Capture, called: Any, leaf: Aval, value: ScalarV | None, read: dict[Node, ScalarV]) -> Passed:
@@ -275,8 +277,10 @@ def _handed_through(called: Any, passed: list[bool]) -> list[bool]:
 
 def _runs_library(fn: Any, lowered: tuple) -> bool:
     """Whether the Python of another library than JAX runs: of what a call of it has made, or of a part of that
-    (`hk.transform(f).apply`, `Model().apply`)."""
+    (`hk.transform(f).apply`, `Model().apply`); or nothing but what an instance keeps is read (`Partial(f, n).args`)."""
     called = maker_of(fn, lowered)
+    if fn is getattr and isinstance(called, type):
+        return True
     return not is_node(called) and (is_host(called) or is_library(called) and not is_of_jax(called))
 
 

@@ -3,11 +3,13 @@
 import sys
 import types
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.tree_util import Partial
 
 import dynacomp
 from tests.capture.program_kit import check_one_graph
@@ -220,3 +222,25 @@ def test_what_an_object_of_a_library_keeps_of_a_number_is_that_number(name, monk
     for s in (2.0, 3.0, 4.5, 1.0, -2.0, 0.5, 7.0, -3.0, 2.5):
         assert _shown(compiled(s, x)) == _shown(program(s, x))
     assert dynacomp.stats()["frames_captured"] <= 3 and not dynacomp.stats()["breaks"]
+
+
+PARTS = {  # a row for each: what is read of a changing number that JAX, or Equinox, has been given
+    "put": lambda x, s: (jax.device_put(s), jax.device_put({"a": s, "b": x}), jax.tree.map(jax.device_put, (x, s * 2))),
+    "put, in a derivative": lambda x, s: jax.grad(lambda y: (y * jax.device_put((s, y))[0]).sum())(x),
+    "of a Partial": lambda x, s: (Partial(jnp.add, s, x).args, Partial(jnp.add, y=s).keywords),
+    "of its parts": lambda x, s: ([a * 2 for a in Partial(jnp.add, s, 1).args],
+                                  isinstance(Partial(jnp.add, s).args[0], type(s))),
+    "of a shape": lambda x, s: (eqx.filter_eval_shape(lambda n: n, s), eqx.filter_eval_shape(lambda y: y * s, x)),
+    "of shapes": lambda x, s: eqx.filter_eval_shape(lambda y, n: (y * n, [n]), x, s),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.filterwarnings("ignore:A JAX array is being set as static")
+def test_a_number_that_is_put_or_kept_is_what_eager_jax_has_there(name):
+    """Not a `TypedFloat` for an array, nor a weak array or what says how one is for a number, from the second call."""
+    dynacomp.reset()
+    read, x = PARTS[name], jnp.arange(3.0)
+    compiled = dynacomp.jit(lambda x, s: (read(x, s), x * 3))
+    for s in (2.0, 3.0, 4.5, -1.0, 0.5, 7, 4, 12):
+        assert _shown(compiled(x, s)[0]) == _shown(read(x, s))
