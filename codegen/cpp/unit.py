@@ -9,8 +9,8 @@ are inlined, so that what a loop carries stays in registers.
 Templates, each as dear to compile as several kernels, are units of their own (`parts`), compiled once for a machine
 and linked. Those that cannot be (`Template.instances` is None) stand in this one.
 
-The text can be compiled as a whole, or as DYNACOMP_JOBS objects side by side. Job 0 holds the entry points and the
-templates; where there are any of those the kernels are for the other jobs, else for all.
+The text can be compiled as a whole, or as DYNACOMP_JOBS objects side by side, each about as many lines. Job 0 holds
+the entry points and the templates; where there are any of those the kernels are for the other jobs, else for all.
 """
 
 from __future__ import annotations
@@ -44,37 +44,41 @@ def kernel_names(schedule: Schedule) -> list[str]:
 def _unit(schedule: Schedule, exact: bool) -> Lines:
     yield f"// {schedule.name}"
     yield '#include "unit.h"'
-    yield from _jobs(schedule)
-    yield "namespace dynacomp {"
     kernels = kernels_of(schedule)
     names = {id(k): f"kernel{n}_{cpp_name(k.name)}" for n, k in enumerate(kernels)}
     small = inlined(schedule)
+    bodies = {id(k): [*_kernel(k, names[id(k)], exact, id(k) in small)] for k in kernels}
+    entry = [*_shapes(schedule), "", *_entry(schedule, names)]
+    shared = {key: len(body) for key, body in bodies.items() if key not in small}
+    yield from _jobs(schedule, len(entry), sum(shared.values()))
+    yield "namespace dynacomp {"
     yield from (f"{_head(k, names[id(k)])};" for k in kernels if id(k) not in small)
-    for number, kernel in enumerate(kernels):
+    place = 0  # of the kernel's middle among the lines of all
+    for key, body in bodies.items():
         yield ""
-        yield "#if DYNACOMP_JOB == 0" if id(kernel) in small else f"#if KERNEL_JOB({number}) == DYNACOMP_JOB"
-        yield from _kernel(kernel, names[id(kernel)], exact, id(kernel) in small)
+        yield "#if DYNACOMP_JOB == 0" if key in small else f"#if KERNEL_JOB({place + len(body) // 2}) == DYNACOMP_JOB"
+        yield from body
         yield "#endif"
+        place += shared.get(key, 0)
     yield ""
     yield "}  // namespace dynacomp"
     yield ""
     yield "#if DYNACOMP_JOB == 0"
-    yield from _shapes(schedule)
-    yield ""
-    yield from _entry(schedule, names)
+    yield from entry
     yield "#endif"
 
 
-def _jobs(schedule: Schedule) -> Lines:
-    """Which job a kernel belongs to, and the templates in theirs."""
+def _jobs(schedule: Schedule, entry: int, kernels: int) -> Lines:
+    """Which job a kernel belongs to, by its place among the lines of all, and the templates in theirs. entry, kernels:
+    how many lines the entry points have, and all kernels."""
     yield from ("#ifndef DYNACOMP_JOBS", "#define DYNACOMP_JOBS 1", "#define DYNACOMP_JOB 0", "#endif")
     if any(TEMPLATES[t].instances for t in _used_templates(schedule)):
         yield '#include "calls.h"'
     if not _own_templates(schedule):
-        yield "#define KERNEL_JOB(n) (n) % DYNACOMP_JOBS"
+        yield f"#define KERNEL_JOB(place) ({entry} + (place)) * DYNACOMP_JOBS / {entry + kernels}"
         return
-    yield from ("#if DYNACOMP_JOBS == 1", "#define KERNEL_JOB(n) 0", "#else",
-                "#define KERNEL_JOB(n) 1 + (n) % (DYNACOMP_JOBS - 1)", "#endif")
+    yield from ("#if DYNACOMP_JOBS == 1", "#define KERNEL_JOB(place) 0", "#else",
+                f"#define KERNEL_JOB(place) 1 + (place) * (DYNACOMP_JOBS - 1) / {max(1, kernels)}", "#endif")
     yield "#if DYNACOMP_JOB == 0"
     yield from (f'#include "{header}"' for header in _template_headers(schedule))
     yield from _template_sources(schedule)
@@ -153,10 +157,13 @@ def _shapes(schedule: Schedule) -> Lines:
     yield 'DYNACOMP_EXPORT void dynacomp_shapes([[maybe_unused]] const int64_t* sizes, int64_t* out) {'
     yield "  using namespace dynacomp;"
     yield from _sizes(schedule)
-    yield f"  *out++ = {index_code(schedule.arena)};"
-    for aval in schedule.output_avals:
-        for dim in aval.shape:
-            yield f"  *out++ = {index_code(dim)};"
+    told = [index_code(schedule.arena), *(index_code(dim) for aval in schedule.output_avals for dim in aval.shape)]
+    known = [text if text.isdigit() else "0" for text in told]  # as data: g++ takes a millisecond for each assignment
+    yield "  static const int64_t known[] = {"
+    yield from (f"    {', '.join(known[k:k + 16])}," for k in range(0, len(known), 16))
+    yield "  };"
+    yield "  __builtin_memcpy(out, known, sizeof known);"
+    yield from (f"  out[{k}] = {text};" for k, text in enumerate(told) if not text.isdigit())
     yield "}"
 
 

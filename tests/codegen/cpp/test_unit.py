@@ -76,5 +76,15 @@ def test_shapes_are_told_before_the_call():
     text = unit_source(softmax_schedule(), False)
     shapes = text[text.index("dynacomp_shapes("):text.index("dynacomp_run(")]
     assert "n_ = sizes[0];" in shapes and "d_ = sizes[1];" in shapes
-    assert shapes.count("*out++ =") == 3, "the arena's bytes, and both dimensions"
-    assert softmax_schedule().arena == sympy.Integer(0) and "*out++ = 0;" in shapes
+    assert softmax_schedule().arena == sympy.Integer(0) and "    0, 0, 0,\n" in shapes, "as data what is known"
+    assert "out[1] = n_;" in shapes and "out[2] = d_;" in shapes and "out[0]" not in shapes
+
+
+def test_jobs_have_about_as_many_lines_each():
+    """Many outputs of few kernels: the entry points are one job's, the kernels the other's."""
+    product = lambda *xs: [jnp.sin(x) @ x for x in xs]
+    plan = scheduled(product, *(X + k for k in range(60)))
+    assert [bool(found) for found in (definitions(plan, job, 2) for job in (0, 1))] == [True, True]
+    assert {a or b for a, b in definitions(plan, 0, 2)} == {"dynacomp_run"}
+    halves = [len(definitions(chained(40), job, 2)) for job in (0, 1)]
+    assert max(halves) - min(halves) < 30
