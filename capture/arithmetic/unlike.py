@@ -18,7 +18,7 @@ from dynacomp.capture.wrapping.class_attrs import resolve
 # Whose methods a class has → the kind that they compare with; an object's own know only the object itself.
 KINDS: dict[type, str] = {
     int: "number", float: "number", complex: "number", str: "text", object: "object", tuple: "tuple", list: "list",
-    dict: "dict", set: "set", frozenset: "set", slice: "slice", range: "range",
+    type(None): "none", dict: "dict", set: "set", frozenset: "set", slice: "slice", range: "range",
     types.BuiltinFunctionType: "function", types.MethodType: "method"}
 
 
