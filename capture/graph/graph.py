@@ -46,7 +46,7 @@ class Node:
 
     `aval` is the Aval of the result, or a pytree of them where the target returns several arrays
     (then `operator.getitem` nodes pick them apart). `where` is the user's line: (file, line,
-    function), outermost frame first.
+    function), outermost frame first. `known` is the KnownTrace of a captured call, where there is one.
     """
 
     op: str
@@ -56,6 +56,7 @@ class Node:
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     aval: Any = None
     where: tuple[tuple[str, int, str], ...] = ()
+    known: Any = None
 
     def __repr__(self) -> str:
         return f"%{self.name}"
@@ -214,10 +215,12 @@ class Builder:
         return self.append(Node(GET_ATTR, key, key, aval=aval))
 
     def call(self, target: Any, args: tuple, kwargs: Mapping[str, Any], aval: Any,
-             where: tuple = (), name: str | None = None) -> Node:
+             where: tuple = (), name: str | None = None, known: Any = None) -> Node:
         op = CALL_GRAPH if any(True for _ in closures_in((args, kwargs))) else CALL_FUNCTION
         base = str(name or getattr(target, "__name__", type(target).__name__))
-        return self.append(Node(op, self.fresh(base), target, tuple(args), dict(kwargs), aval, where))
+        args, kwargs = tuple(args), dict(kwargs)
+        told = known and known.of(target, args, kwargs)
+        return self.append(Node(op, self.fresh(base), target, args, kwargs, aval, where, told))
 
     def finish(self, output: Any) -> Graph:
         first = [n for n in self.nodes if n.op == PLACEHOLDER]

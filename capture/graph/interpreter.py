@@ -24,17 +24,15 @@ from dynacomp.capture.graph.graph import (
     map_nodes,
     map_parts,
 )
+from dynacomp.capture.graph.known_traces import UNKNOWN, inputs_of
 from dynacomp.capture.graph.sizes import canonical
 
 
-def _call(target: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
-    return target(*args, **kwargs)
-
-
 def run(graph: Graph, *inputs: Any, known: Mapping[Node, Any] = types.MappingProxyType({}),
-        call: Callable[..., Any] = _call) -> Any:
+        call: Callable[..., Any] | None = None) -> Any:
     """The output pytree of `graph` on `inputs`; raises what a target raises, and TypeError when the number of inputs is
-    not the number of placeholders. known: what nodes are, which are not computed; call: what calls the targets."""
+    not the number of placeholders. known: what nodes are, which are not computed; call: what calls the targets (else
+    they are called, or what JAX has made of such a call stands for it)."""
     env: dict[Node, Any] = {}
     places = graph.placeholders
     if len(places) != len(inputs):
@@ -50,8 +48,17 @@ def run(graph: Graph, *inputs: Any, known: Mapping[Node, Any] = types.MappingPro
         elif node.op == GET_ATTR:
             env[node] = graph.consts[node.target]
         else:
-            env[node] = call(node.target, materialise(node.args, env), materialise(dict(node.kwargs), env))
+            env[node] = _made(node, env, call)
     raise ValueError(f"graph {graph.name!r} has no output node")
+
+
+def _made(node: Node, env: dict[Node, Any], call: Callable[..., Any] | None) -> Any:
+    if call is None and node.known is not None and node.known.fits(node):
+        made = node.known.again([env[n] for n in inputs_of((node.args, dict(node.kwargs)))])
+        if made is not UNKNOWN:
+            return made
+    args, kwargs = materialise(node.args, env), materialise(dict(node.kwargs), env)
+    return node.target(*args, **kwargs) if call is None else call(node.target, args, kwargs)
 
 
 def run_body(graph: Graph, captured: Sequence[Any], args: tuple, kwargs: dict[str, Any],

@@ -33,6 +33,7 @@ from dynacomp.capture.bodies.subgraphs import passed_object, seen_inside
 from dynacomp.capture.graph.avals import ARRAY_TYPE, is_aval, of_struct
 from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.graph.graph_sizes import sizes_in
+from dynacomp.capture.graph.known_traces import has_rules, known_trace, without_dead
 from dynacomp.capture.graph.sizes import Size, canonical
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.narrowing import hold_narrowed
@@ -92,6 +93,7 @@ from dynacomp.capture.tracing.traces import (
 from dynacomp.capture.values.computed import NeedsConcrete, ScalarV
 from dynacomp.capture.values.constant import Const
 from dynacomp.capture.values.value import Value
+from dynacomp.capture.wrapping.class_prototypes import makes_classes
 
 JAXS = {p for p in vars(primitives).values() if hasattr(p, "bind")}
 PLATFORMS = {"gpu": ("cuda", "rocm")}  # what JAX's table of lowerings calls a backend
@@ -110,6 +112,7 @@ class Outcome:
     whole: bool = True  # `result` is put together of Avals; else of tracers: its class computes when it is unflattened
     same: dict[int, Value] = field(default_factory=dict)  # by identity the parts of `result` that are arguments
     alone: bool = False  # this result is all that the call does
+    known: Any = None  # its KnownTrace, where that may stand for the call
 
     @property
     def plain(self) -> bool:
@@ -290,8 +293,23 @@ def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: 
     if seen.again is not None:
         note_again(seen.made, result)
     back = handed_back(seen.made, result, seen.handed)
-    alone = not (seen.jaxpr.effects or tells or endless or elsewhere or back or seen.passes or donates)
-    return Outcome(result, seen.tree, leaves, origins, tells, calls, same=back, alone=alone)
+    pure = not (seen.jaxpr.effects or tells or elsewhere or seen.passes or donates)
+    return Outcome(result, seen.tree, leaves, origins, tells, calls, same=back, alone=pure and not (endless or back),
+                   known=_known(cap, (args, kwargs), seen, result) if pure else None)
+
+
+def _known(cap: Capture, lowered: tuple, seen: Trace, result: Any) -> Any:
+    """What JAX has traced, where the call's arrays alone decide it: no number that changes is among them, and of the
+    program's functions none has an array of its own, for which another stood, or is asked for later by a rule. Where
+    the frame has made a class nothing is kept, for it may refer to that."""
+    if makes_classes(cap):
+        return None
+    numbers = cap.numbers.scalar_nodes.values()
+    ways = [way for s in standins_in(lowered) for way in s.ways.values()]
+    if any(n in seen.nodes for n in numbers) or any(seen.counted) or any(captured for _, captured in ways):
+        return None
+    needed = without_dead(seen.jaxpr) if ways else seen.jaxpr
+    return None if ways and has_rules(needed.jaxpr) else known_trace(needed, result)
 
 
 def _on_nodes(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> Trace:

@@ -78,16 +78,22 @@ class Hearing:
         self.heard = cap.libraries.overheard
         self.refused: list[Break] = []
         self.outside, self.contexts = Outside(), Contexts()
+        self.handlers = handlers()  # once: JAX and a library start a hundred thousand functions for one model
+        self.silent: dict[tuple[int, int], Any] = {}  # code with its globals, by identity (hashes are slow): unasked
 
     def hear(self, fn: types.FunctionType) -> bool:
         """Whether what `fn` calls is to be heard, too."""
+        place = id(fn.__code__), id(fn.__globals__)
+        if place in self.silent:
+            return False
         module = module_of(fn)
         steady = is_steady_module(module) and not opens_files(fn)
-        if steady and not is_host_module(module):  # nearly all: of those nothing else is asked
+        if steady and not is_host_module(module):  # nearly all
+            self.silent[place] = fn.__code__, fn.__globals__
             return False
         if fn.__code__ in collecting() or fn.__name__ == "__del__":
             return False
-        if fn.__code__ in handlers():
+        if fn.__code__ in self.handlers:
             return True
         host = self.contexts.hear(module)
         if steady:

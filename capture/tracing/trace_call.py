@@ -33,6 +33,7 @@ from dynacomp.capture.bodies.treedef_contents import in_structure
 from dynacomp.capture.bodies.trees import unflattened
 from dynacomp.capture.graph.avals import Aval, Counted, is_aval, of_struct
 from dynacomp.capture.graph.graph import Closure, Node, map_parts
+from dynacomp.capture.graph.known_traces import inputs_of
 from dynacomp.capture.graph.sizes import Size
 from dynacomp.capture.symbolic.libraries import (
     decorates,
@@ -242,11 +243,14 @@ def _is_size(cap: Capture, x: Any) -> bool:
 # --- nodes
 
 
-def emit_node(cap: Capture, fn: Any, lowered: tuple, aval: Any, name: str | None = None) -> Node:
-    """The node of a call in the innermost body that runs; `lowered`: its arguments, as `lower_arg` has made them."""
+def emit_node(cap: Capture, fn: Any, lowered: tuple, aval: Any, name: str | None = None, known: Any = None) -> Node:
+    """The node of a call in the innermost body that runs; `lowered`: its arguments, as `lower_arg` has made them;
+    known: what JAX has made of it."""
     args, kwargs = (finish_arg(cap, a) for a in lowered)
     builder = cap.bodies[-1].builder if cap.bodies else cap.graph.builder
-    node = builder.call(fn, args, kwargs, aval, cap.where(), name or label(fn).rpartition(".")[2])
+    if known is not None and inputs_of((args, kwargs)) != list(dict.fromkeys(leaf_nodes(lowered))):
+        known = None  # arrays stand in what a library has made
+    node = builder.call(fn, args, kwargs, aval, cap.where(), name or label(fn).rpartition(".")[2], known)
     cap.graph.owner[node] = len(cap.bodies)
     if cap.bodies:
         cap.graph.homes[node] = cap.bodies[-1].serial
@@ -293,7 +297,8 @@ def _pin(cap: Capture, whole: LibraryV, lowered: tuple) -> None:
 
 
 def _node(cap: Capture, call: Call, aval: Any) -> Node:
-    node = emit_node(cap, under(cap, call.fn), call.lowered, aval, call.name)
+    target = under(cap, call.fn)
+    node = emit_node(cap, target, call.lowered, aval, call.name, call.outcome.known if target is call.fn else None)
     if call.outcome.tells or call.outcome.calls:
         cap.graph.heard.add(node)
     return node

@@ -106,6 +106,11 @@ def made_class(cap: Capture, cls: Any) -> ClassRecipe | None:
     return found if isinstance(found, ClassRecipe) else None
 
 
+def makes_classes(cap: Capture) -> bool:
+    """Whether the captured code has made a class."""
+    return any(True for _ in of_class(ClassRecipe, cap.known.made.values()))
+
+
 def keep_inside(cap: Capture, cls: ClassRecipe, obj: Any) -> None:
     cap.known.made[id(obj)] = Inside(obj, cls)
 

@@ -148,9 +148,12 @@ def marked(graph: Graph, output: Any) -> Graph:
     the equations traced from it lead back to the user's line."""
     by_old: dict[Node, Node] = {}
     for i, node in enumerate(graph.nodes[:-1]):
-        target = node.target if node.op in (PLACEHOLDER, GET_ATTR) else _under(f"dynacomp_{i}", node.target)
-        by_old[node] = replace(node, target=target, args=map_nodes(node.args, by_old.__getitem__),
-                               kwargs=map_nodes(dict(node.kwargs), by_old.__getitem__))
+        args, kwargs = map_nodes((node.args, dict(node.kwargs)), by_old.__getitem__)
+        target, scope = node.target, f"dynacomp_{i}"
+        if node.op not in (PLACEHOLDER, GET_ATTR):
+            target = _under(scope, target)
+        told = node.known.of(target, args, kwargs, scope) if node.known and node.known.fits(node) else None
+        by_old[node] = replace(node, target=target, args=args, kwargs=kwargs, known=told)
     out = Node(OUTPUT, "output", args=(map_nodes(output, by_old.__getitem__),))
     return Graph((*by_old.values(), out), graph.consts, graph.name)
 
