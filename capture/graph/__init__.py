@@ -7,6 +7,8 @@
                      is that graph
     verifier         Is a Graph well formed? Run between passes, it finds the pass that broke something
     interpreter      Runs a Graph node by node: the oracle for every pass, and how JAX traces a Graph
+    known_traces     What JAX has made of a call when it was captured, bound in its place where the
+                     Graph is traced
     graph_sizes      The sizes in a Graph: its symbols, and the Graph with other sizes in their place
     sizes            Sizes: expressions of symbolic ints
     size_evaluation  Their values: in Python, and as the postfix program that guards run
