@@ -259,7 +259,8 @@ def test_an_epoch_whose_batches_change():
 
 def test_sizes_behind_a_break_follow_the_number_that_made_them():
     def loaded(rows):
-        x = np.random.RandomState(rows).rand(rows, 2).astype(np.float32)
+        np.random.seed(rows)  # whose generator is everybody's: it and what is drawn from it break
+        x = np.random.rand(rows, 2).astype(np.float32)
         return jnp.asarray(x).sum() * rows
 
     dynacomp.reset()
@@ -503,7 +504,7 @@ def test_numbers_that_change_in_a_frame_are_expected_to_behind_its_breaks():
         return x, board
 
     found = captures_of(program, [(i, X) for i in range(12)], capture_idle=False)
-    assert not any(found[4:]) and sum(found) <= 13
+    assert not any(found[5:]) and sum(found) <= 13
 
 
 def test_what_goes_on_over_changing_items_needs_no_miss_of_its_own():
