@@ -5,8 +5,8 @@ and when it is lowered. The function would run again each time, all of a Flax mo
 known say the same, and are bound in its place, as `jax.jit` does with what it has traced.
 
 They say it only for what they were made for: tracers (arrays that are there are computed with, in the function) of the
-very shapes, dtypes and weak types; nothing but arrays and literals in containers as the result; no effects, and
-nothing of the program's that JAX calls while it derives them.
+very shapes, dtypes and weak types; nothing but arrays and literals in containers as the result; no effects; and no
+rules for derivatives or batches but JAX's own, for others may hold on to the tracers of their first run.
 
     >>> import jax, jax.numpy as jnp
     >>> from dynacomp.capture.graph.avals import aval_of
@@ -22,6 +22,7 @@ import contextlib
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -33,6 +34,8 @@ from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.graph.avals import is_aval
 from dynacomp.capture.graph.graph import Node, map_parts, nodes_in
 
+JAX = str(Path(jax.__file__).parent)
+MAKES_RULES = "custom_derivatives.py"  # of what it is given: `jax.custom_gradient`
 UNKNOWN: Any = type("Unknown", (), {"__repr__": lambda self: "UNKNOWN"})()
 
 
@@ -79,7 +82,7 @@ def known_trace(closed: ClosedJaxpr, result: Any) -> KnownTrace | None:
     places = {id(aval): i for i, aval in enumerate(avals)}
     if len(places) != len(jaxpr.outvars) or not _is_plain(result):
         return None
-    if jaxpr.effects or any(isinstance(v, Literal) for v in jaxpr.outvars):
+    if jaxpr.effects or any(isinstance(v, Literal) for v in jaxpr.outvars) or not _has_steady_rules(jaxpr):
         return None
     if any(isinstance(c, Tracer) for c in closed.consts) or not all(map(_is_steady, closed.in_avals)):
         return None
@@ -105,6 +108,18 @@ def has_rules(jaxpr: Any) -> bool:
 
 def _is_called(param: Any) -> bool:
     return callable(param) and not isinstance(param, (type, jax.sharding.Mesh))
+
+
+def _has_steady_rules(jaxpr: Any) -> bool:
+    """Whether functions with rules of their own in it are such as JAX defines once and for all (`jax.nn.relu`)."""
+    return all(map(_is_jaxs, (e for e in jaxpr.eqns if e.primitive.name.startswith("custom_")))) and all(
+        map(_has_steady_rules, subjaxprs(jaxpr)))
+
+
+def _is_jaxs(eqn: Any) -> bool:
+    bodies = [getattr(p, "jaxpr", None) for p in eqn.params.values()]
+    files = [body.debug_info.func_filename or "" for body in bodies if body is not None]
+    return bool(files) and all(f.startswith(JAX) and not f.endswith(MAKES_RULES) for f in files)
 
 
 def _is_plain(result: Any) -> bool:

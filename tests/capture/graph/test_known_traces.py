@@ -152,6 +152,20 @@ def double(w: Any, x: Any) -> Any:
     return jnp.square(jnp.tanh(w * x)).sum()
 
 
+def bound_rule(x: Any, low: Any) -> Any:
+    """Its rule holds on to the tracer of its first run."""
+    f = jax.custom_vjp(lambda x: jnp.maximum(x, low))
+    f.defvjp(lambda x: (f(x), None), lambda _, t: (t * low,))
+    return f(x)
+
+
+def test_rules_are_run_again_unless_they_are_jaxs() -> None:
+    given = jax.custom_gradient(lambda x: (x, lambda t: t))
+    for fn in (own_rule, lambda x: bound_rule(x, x.sum()), jax.jit(own_rule), given):
+        assert known(fn) is None
+    assert all(known(fn) is not None for fn in (jax.nn.relu, jax.nn.softplus, lambda x: jax.scipy.special.xlogy(x, x)))
+
+
 @pytest.mark.parametrize("loss, kept", [
     (double, True), (lambda w, x: double(w, x) + OFFSET, False), (lambda w, x: own_rule(w * x).sum(), True)])
 def test_derivatives_of_what_has_no_array_of_its_own(loss: Any, kept: bool) -> None:
