@@ -267,6 +267,8 @@ def _with_content(cap: Capture, left: Value, method: str, right: Value) -> Any:
     if content is right or raw is MISSING or isinstance(raw, types.FunctionType):
         return _with_instance(cap, left, method, right)
     _check_leaves_it(left, method)
+    if method in _COMPARING and unlike.compare(cap, operator.eq, left, content) is not None:
+        return NotImplemented  # content of another kind is the instance's to compare
     if is_changing(left) or is_const(left) and is_changing(content):
         swapped = _BY_SWAPPED.get(method)
         return binary(cap, swapped, content, left) if swapped else binary(cap, _BY_METHOD[method], left, content)
@@ -297,6 +299,7 @@ def _check_leaves_it(left: Value, method: str) -> None:
 
 LEAVING_IT = ("builtins", "numpy", "ml_dtypes", "jax", "jaxlib", "types", "functools")
 _BY_METHOD = {f"__{op.__name__.strip('_')}__": op for op in (*BINARY, *COMPARE.values())}
+_COMPARING = {f"__{name}__" for name in _SWAPPED}
 _BY_SWAPPED = {f"__r{op.__name__.strip('_')}__": op for op in BINARY[:13]}
 
 

@@ -68,3 +68,30 @@ def test_what_a_class_says_itself_is_asked():
 
 def test_only_equality_is_said():
     assert unlike.compare(None, operator.lt, Const(1), Const("a")) is None
+
+
+class Text(str):
+    """Says itself what it equals, and what comes before it."""
+
+    def __eq__(self, other):
+        return other == 3 or other == "b"
+
+    def __ne__(self, other):
+        return not self == other
+
+    def __gt__(self, other):
+        return other < 4 if isinstance(other, int) else other == "a"
+
+    __hash__ = str.__hash__
+
+
+@pytest.mark.parametrize("values", [(2, 3, 4, 5, 3), (0.5, 3.0, 1.5, 3.0)])
+def test_a_subclass_with_methods_of_its_own_is_asked_behind_the_number(values):
+    def program(x, n):
+        return x * n, n == Text("q"), n != Text("q"), Text("q") == n, n in (Text("q"), None)
+
+    check_one_graph(program, *((jnp.arange(3.0), n) for n in values), captures=3)  # its `or` branches
+
+
+def test_a_subclass_with_methods_of_its_own_orders_numbers():
+    check_one_graph(lambda x, n: (x * n, n < Text("q")), *((jnp.arange(3.0), n) for n in (2, 3, 4, 5)), captures=2)
