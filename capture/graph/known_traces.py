@@ -34,7 +34,7 @@ from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.graph.avals import is_aval
 from dynacomp.capture.graph.graph import Node, map_parts, nodes_in
 
-JAX = str(Path(jax.__file__).parent)
+JAX = str(Path(jax.__file__).parent / "_")[:-1]  # the folder with its separator: `jaxopt` is another library
 MAKES_RULES = "custom_derivatives.py"  # of what it is given: `jax.custom_gradient`
 UNKNOWN: Any = type("Unknown", (), {"__repr__": lambda self: "UNKNOWN"})()
 

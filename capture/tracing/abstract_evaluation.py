@@ -304,9 +304,9 @@ def _known(cap: Capture, lowered: tuple, seen: Trace, result: Any) -> Any:
     the frame has made a class nothing is kept, for it may refer to that."""
     if makes_classes(cap):
         return None
-    numbers = cap.numbers.scalar_nodes.values()
+    numbers = {seen_inside(cap, node) for node in cap.numbers.scalar_nodes.values()}
     ways = [way for s in standins_in(lowered) for way in s.ways.values()]
-    if any(n in seen.nodes for n in numbers) or any(seen.counted) or any(captured for _, captured in ways):
+    if not numbers.isdisjoint(seen.nodes) or any(seen.counted) or any(captured for _, captured in ways):
         return None
     needed = without_dead(seen.jaxpr) if ways else seen.jaxpr
     return None if ways and has_rules(needed.jaxpr) else known_trace(needed, result)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from dataclasses import replace
 from typing import Any
 
@@ -163,6 +164,13 @@ def test_rules_are_run_again_unless_they_are_jaxs() -> None:
     given = jax.custom_gradient(lambda x: (x, lambda t: t))
     for fn in (own_rule, lambda x: bound_rule(x, x.sum()), jax.jit(own_rule), given):
         assert known(fn) is None
+    for folder, counts in (("jax", True), ("jaxopt", False)):  # whose name begins as JAX's
+        names: dict[str, Any] = {}
+        file = os.path.join(os.path.dirname(os.path.dirname(jax.__file__)), folder, "rule.py")
+        exec(compile("def f(x): return x * 2\ndef df(xs, ts): return f(xs[0]), ts[0]", file, "exec"), names)
+        f = jax.custom_jvp(names["f"])
+        f.defjvp(names["df"])
+        assert (known(f) is not None) is counts
     assert all(known(fn) is not None for fn in (jax.nn.relu, jax.nn.softplus, lambda x: jax.scipy.special.xlogy(x, x)))
 
 
