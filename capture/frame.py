@@ -22,6 +22,7 @@ from dynacomp.capture import arithmetic, builtins, calls, kinds, numbers, opcode
 from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Break, CompileError, GiveUp, Raised, Restart, Unbuildable
 from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.builtins.warning_rows import hold_records
 from dynacomp.capture.bytecode.code import decode
 from dynacomp.capture.bytecode.resume import is_resume, layout_of, original_of
 from dynacomp.capture.bytecode.stack_effects import check_rows
@@ -240,6 +241,7 @@ def hold(cap: Capture, lesson: Lesson) -> None:
 def attempt(cap: Capture) -> Captured:
     """One run of the machine over the frame."""
     recipe, stopped = run(cap)
+    hold_records(cap)
     for table, found in cap.known.relied.values():
         kind, name = ("type_unchanged", table.__qualname__) if isinstance(table, type) else (
             "names_unchanged", table.get("__name__", "globals"))

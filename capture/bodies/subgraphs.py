@@ -33,6 +33,7 @@ from dynacomp.capture.graph.avals import Aval, Counted, aval_of, blank, is_aval,
 from dynacomp.capture.graph.graph import Builder, Graph, Node, Tree, closures_in, is_node, nodes_in
 from dynacomp.capture.graph.graph_sizes import aval as aval_with_sizes
 from dynacomp.capture.graph.interpreter import materialise, run_body
+from dynacomp.capture.graph.silence import giving, noting
 from dynacomp.capture.graph.sizes import canonical
 from dynacomp.capture.symbolic.libraries import is_compiled
 from dynacomp.capture.symbolic.machine import Capture
@@ -165,7 +166,8 @@ class Standin:
                                stands=self.cap.libraries.stands, trace=core.trace_ctx.trace)
             given: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]
             lent = [k for k, x in given if id(x) in self.cap.libraries.lent]
-            self.graphs[key] = capture_body(self.cap, self.value, body, leaves, treedef, lent)
+            with giving():
+                self.graphs[key] = capture_body(self.cap, self.value, body, leaves, treedef, lent)
             self.changing.update([key] if body.changes else [])
             self.assuming.update([key] if body.assumes else [])
             self.numbers = self.numbers or body.numbers
@@ -177,7 +179,8 @@ class Standin:
         real = self.cap.libraries.real
         stands = [real[n] if n in real else stand_for(self.cap, n) for n in captured]
         self.cap.libraries.stands.update((id(x), (x, n)) for s, n in zip(stands, captured) for x in (s, *_spelled(s)))
-        made = run_body(graph, stands, args, kwargs)
+        with noting([]):  # its calls have been heard
+            made = run_body(graph, stands, args, kwargs)
         if self.counted[key]:
             self._note_numbers(self.counted[key], graph.nodes[-1].args[0], made)
         return made

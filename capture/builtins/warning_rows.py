@@ -22,10 +22,10 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.base.errors import Break, Raised, Restart
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.calls.calls import BUILTINS
-from dynacomp.capture.graph.silence import nothing_hidden
+from dynacomp.capture.graph.silence import Place, Said, giving, nothing_hidden, noting
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.operations import OPERATIONS
@@ -41,7 +41,6 @@ NONE = Const(None)
 STATE = ("filters", "showwarning", "_showwarnmsg_impl")  # names of the module that its functions bind
 WAYS = {name: getattr(warnings, name) for name in ("showwarning", "_showwarnmsg_impl")}  # how one is shown
 FORMAT = warnings.formatwarning
-Place = tuple[str, int, str, dict[str, Any]]  # file, line, module, globals
 
 
 def warn(cap: Capture, message: Value, category: Value = NONE, stacklevel: Value = Const(1),
@@ -56,14 +55,39 @@ def warn(cap: Capture, message: Value, category: Value = NONE, stacklevel: Value
         return NONE
     if is_object(message) or place is None and not _has_caller(cap):
         raise Break("effect", "warnings.warn()")
-    if action(cap, kind, text, place) == "error" or not shown_as_usual(cap):
-        raise Break("effect", "warnings.warn(), where a warning is recorded or raised")
+    _leave(cap, "warnings.warn()", kind, text, place, level)
+    return NONE
+
+
+def _leave(cap: Capture, name: str, kind: type, text: str, place: Place | None, level: int) -> None:
+    """Leaves a warning to Python, once the Graph has run."""
+    log = record_of(warnings)
+    if action(cap, kind, text, place) == "error" or not (
+            shown_as_usual(cap) if log is None else not cap.lessons.reads_record):
+        raise Break("effect", f"{name}, where a warning is recorded or raised")
+    cap.effects.records += [] if log is None else [log]
+    if cap.bodies and not said_first(cap, text):
+        return
     if place is None:
         cap.effects.call(runtime.warn_above, [*map(Const, (text, kind, level - _depth(cap)))])
-    elif not cap.bodies or said_first(cap):
+    else:
         file, line, module, table = place
         cap.effects.call(runtime.warn, [*map(Const, (text, kind, file, line, module))], table=table)
-    return NONE
+
+
+def give(cap: Capture, name: str, said: list[Said]) -> None:
+    """What a library's call `name` has warned of is given in each call of the compiled code, as it would be there."""
+    for one in said:
+        if any(b.is_side for b in cap.bodies):
+            raise Break("effect", f"{name} has a warning to give")
+        level = one.above + 1
+        place = one.place or _place(cap, level)
+        if place is None and not _has_caller(cap):  # in a body: what has called that
+            level = _depth(cap)
+            place = _place(cap, level)
+        if action(cap, one.kind, one.text, place) == "error":
+            raise Break("raises", one.kind.__name__)
+        _leave(cap, name, one.kind, one.text, place, level)
 
 
 def _depth(cap: Capture) -> int:
@@ -103,9 +127,9 @@ def _place(cap: Capture, level: int) -> Place | None:
     return frame.code.code.co_filename, frame.instr.line, frame.globals.get("__name__") or "<string>", frame.globals
 
 
-def said_first(cap: Capture) -> bool:
+def said_first(cap: Capture, text: str = "") -> bool:
     """Whether this place is reached for the first time: a body may be captured more than once."""
-    place: list[Any] = []
+    place: list[Any] = [text]
     frame: Frame | None = cap.current
     while frame is not None:
         place.append((frame.code.code, frame.index))
@@ -113,6 +137,23 @@ def said_first(cap: Capture) -> bool:
     found = tuple(place) not in cap.effects.said
     cap.effects.said.add(tuple(place))
     return found
+
+
+def record_of(module: Any) -> Any:
+    """The list that `warnings.catch_warnings(record=True)` fills now, outside of what is captured; else None."""
+    log = getattr(module._showwarnmsg_impl, "__self__", None)
+    return log if type(log) is list and module.showwarning is module._showwarning_orig else None
+
+
+def hold_records(cap: Capture) -> None:
+    """Restart where the captured code looks at a list in which a warning that it leaves to Python will be recorded:
+    Python gives it at its place then. No other of its lists will be one."""
+    known = {id(v.real) for v in cap.known.objects.values() if is_list(v)} if cap.effects.records else ()
+    if any(id(log) in known for log in cap.effects.records):
+        cap.lessons.reads_record = True
+        raise Restart
+    for name in STATE[1:] if known else ():
+        cap.rely(TABLE, name, getattr(warnings, name))
 
 
 def shown_as_usual(cap: Capture) -> bool:
@@ -221,11 +262,15 @@ def show(cap: Capture, shown: Value) -> Value:
 
 @contextlib.contextmanager
 def hearing(cap: Capture, name: str) -> Iterator[None]:
-    """Break after a library's call `name` that has given a warning which the captured code's filters let pass."""
+    """Notes what a library's call `name` warns of. Break after one that has given a warning which the captured code's
+    filters let pass, where that has others than it found."""
     if cap.effects.warned is None:
-        yield
+        noted: list[Said] = []
+        with noting(noted):
+            yield
+        cap.libraries.said = noted
         return
-    with warnings.catch_warnings(record=True) as said:
+    with giving(), warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:
             yield
@@ -285,4 +330,5 @@ BUILTINS[warnings.warn] = warn
 BUILTINS[warnings._showwarnmsg_impl] = show  # type: ignore[attr-defined]
 BUILTINS[MUTATED] = filters_mutated
 OPERATIONS.hearing = hearing
+OPERATIONS.give = give
 OPERATIONS.folding = folding

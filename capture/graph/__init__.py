@@ -17,6 +17,6 @@
     sized_calls      Functions of JAX that ask for Python ints where the program may have symbolic sizes,
                      written with arrays instead
     sized_parts      Functions of JAX that repeat an array, or divide it, as often as sizes say
-    silence          Warnings that JAX gives while ours has it trace, and that nobody is to see
+    silence          Warnings that JAX gives while ours has it trace: nobody is to see them, or compiled code gives them
     known_powers     Powers by one int that Python could look at, as arrays
 """

@@ -4,16 +4,23 @@ given its own already.
     with saying_nothing(): ...          # none of this thread's
     with saying_nothing(OF_SIZES): ...  # none of those that only a size that JAX does not know brings about
     with nothing_hidden(): ...          # the filters are the program's own, for who reads them meanwhile
+
+Those of a library, which plain Python gives in each call, are noted, for compiled code to give them:
+
+    with noting(said): ...              # this thread's `warnings.warn` adds a `Said` to the list `said`
+    with giving(): ...                  # it gives them, for what the program runs meanwhile
 """
 
 from __future__ import annotations
 
 import contextlib
 import re
+import sys
 import threading
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 # Where JAX makes an array of a size, of the dtype that an index of NumPy has (`x[np.array([0, -1])]`).
@@ -56,3 +63,95 @@ class _OfThread:
 
     def match(self, text: str) -> bool:
         return self.thread == threading.get_ident()
+
+
+# --- warnings that are noted
+
+WARN: Any = warnings.warn
+Place = tuple[str, int, str, dict[str, Any]]  # file, line, module, globals
+TRACES = frozenset({"trace_to_jaxpr", "trace_to_jaxpr_dynamic", "trace_to_jaxpr_nocache", "_create_pjit_jaxpr"})
+
+
+@dataclass(frozen=True)
+class Said:
+    """A warning: its text and class; the place in a library that it is about, or None and how many of the program's
+    frames stand between that and the library: 0 where it is about who has called that."""
+
+    text: str
+    kind: type
+    place: Place | None
+    above: int
+
+
+_TURN = threading.RLock()
+_LISTS: list[list[Said]] = []  # of the thread whose turn it is, the innermost last
+
+
+@contextlib.contextmanager
+def noting(said: list[Said]) -> Iterator[None]:
+    """Within the block `said` gets what Python code of this thread warns of. It is given instead where the program
+    has a `warn` of its own, where another thread's is noted, and where JAX traces something once for all calls."""
+    if not (warnings.warn in (WARN, _note) and _TURN.acquire(blocking=False)):
+        yield
+        return
+    before, warnings.warn = warnings.warn, _note
+    _LISTS.append(said)
+    try:
+        yield
+    finally:
+        _LISTS.pop()
+        warnings.warn = before
+        _TURN.release()
+
+
+@contextlib.contextmanager
+def giving() -> Iterator[None]:
+    """Within the block `warnings.warn` is Python's own."""
+    before = warnings.warn
+    if before is _note:
+        warnings.warn = WARN
+    try:
+        yield
+    finally:
+        warnings.warn = before
+
+
+def _note(message: Any, category: Any = None, stacklevel: int = 1, source: Any = None, **more: Any) -> None:
+    """In place of `warnings.warn`, while some are noted."""
+    if _TURN._is_owned() and not more:  # type: ignore[attr-defined]
+        kind = type(message) if isinstance(message, Warning) else category or UserWarning
+        found = _place(sys._getframe(1), stacklevel)
+        if isinstance(kind, type) and issubclass(kind, Warning) and found is not None:
+            if not _is_hidden(found[0]):
+                _LISTS[-1].append(Said(str(message), kind, *found))
+            return
+    if "skip_file_prefixes" in more:
+        more["skip_file_prefixes"] = (*more["skip_file_prefixes"], __file__)
+    WARN(message, category, max(stacklevel, 1) + 1, source, **more)
+
+
+def _place(frame: FrameType | None, level: int) -> tuple[Place | None, int] | None:
+    """What `warnings.warn`, called in a frame, is about; None where JAX keeps a trace of what it has called."""
+    at: FrameType | None = None
+    while frame is not None and not _is_ours(frame):
+        if frame.f_code.co_name in TRACES and _module(frame).startswith("jax."):
+            return None
+        at, level = frame if level > 0 else at, level - 1
+        frame = frame.f_back
+    if level > 0 or at is None:
+        return None, level - 1
+    return (at.f_code.co_filename, at.f_lineno, _module(at) or "<string>", at.f_globals), 0
+
+
+def _module(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__") or "")
+
+
+def _is_ours(frame: FrameType) -> bool:
+    return _module(frame).startswith("dynacomp.capture.")
+
+
+def _is_hidden(place: Place | None) -> bool:
+    """Whether one of `saying_nothing` hides it."""
+    mine = [item for item in warnings.filters if isinstance(item[1], _OfThread) and item[1].match("")]
+    return any(item[3] is None or place and item[3].match(place[2]) for item in mine)

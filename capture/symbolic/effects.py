@@ -80,6 +80,7 @@ class Effects:
     warned: dict[int, set[Any]] | None = None  # what modules have warned of, once known: see `warning_rows`
     donated: dict[Any, ArrayV] = field(default_factory=dict)  # Node → an array that a call has deleted
     tokens: list[Any] = field(default_factory=list)  # of context variables that `calls` set: see `context_variables`
+    records: list[Any] = field(default_factory=list)  # lists that record warnings which are left to Python
     said: set[Any] = field(default_factory=set)  # the places in bodies where a warning was given
 
     def __bool__(self) -> bool:

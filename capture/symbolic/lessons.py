@@ -98,6 +98,7 @@ class Lessons:
     mapped: dict[int, bool] = field(default_factory=dict)  # code of generators: whether loops go through them as `map`
     counted: set[str] = field(default_factory=set)  # numbers that the call changes where it found them
     memos: set[Any] = field(default_factory=set)  # dicts of libraries' contexts that a call after a guard has added to
+    reads_record: bool = False  # a list is looked at in which `warnings.catch_warnings` records what is left to Python
     each_checked: bool = False  # a metaclass's check of an instance changes something, see `class_checks`
 
     def learnt(self) -> int:

@@ -72,6 +72,7 @@ class Operations:
     let_go: Callable[[Cap], None]
     hearing: Callable[[Cap, str], AbstractContextManager[None]]  # warnings that a library gives while a call is traced
     folding: Callable[..., AbstractContextManager[None]]  # those of a function of constants
+    give: Callable[[Cap, str, list[Any]], None]  # those that a call has noted are to be given in each call
 
 
 OPERATIONS = Operations()

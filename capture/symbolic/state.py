@@ -122,6 +122,7 @@ class LibraryCalls:
     lent: dict[int, Any] = field(default_factory=dict)  # id → a container or tree that a call was given
     stands: dict[int, tuple[Any, Node]] = field(default_factory=dict)  # id → an array for a Node in a body, it
     arguments: list[Any] = field(default_factory=list)  # of the calls that are evaluated, innermost last
+    said: list[Any] = field(default_factory=list)  # what the last of them has warned of
     alike: dict[Any, Any] = field(default_factory=dict)  # what such calls have given, see `alike_calls`
     sets: bool = False  # a `with` statement has brought some setting of JAX, see `settings`
     placed: bool = False  # some call decides where its results live

@@ -127,11 +127,12 @@ class Outcome:
 def evaluated(cap: Capture, fn: Any, lowered: Any, since: int) -> tuple[Outcome, Any]:
     """What the call returns, and its arguments as they are in the Graph."""
     call = alike_calls.seen_as(cap, fn, lowered)
-    outcome = alike_calls.known(cap, call)
+    outcome, cap.libraries.said = alike_calls.known(cap, call), []
     if outcome is not None:
         return outcome, lowered
     outcome, passed = evaluated_anew(cap, fn, lowered, since)
-    alike_calls.remember(cap, call, fn, lowered, outcome)
+    if not cap.libraries.said:
+        alike_calls.remember(cap, call, fn, lowered, outcome)
     return outcome, passed
 
 

@@ -34,6 +34,7 @@ from dynacomp.capture.bodies.trees import unflattened
 from dynacomp.capture.graph.avals import Aval, Counted, is_aval, of_struct
 from dynacomp.capture.graph.graph import Closure, Node, map_parts
 from dynacomp.capture.graph.known_traces import inputs_of
+from dynacomp.capture.graph.silence import noting
 from dynacomp.capture.graph.sizes import Size
 from dynacomp.capture.symbolic.libraries import (
     decorates,
@@ -143,11 +144,14 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
         raise Break("opaque", f"{label(fn)} looks into what a library has made of a model")
     cap.libraries.arguments.append((args, kwargs))
     try:
-        with holding(held(cap)):
-            outcome, lowered = evaluated(cap, fn, lowered, since=step)
-        reach_rules(cap, fn, *lowered)
+        with noting([]):
+            with holding(held(cap)):
+                outcome, lowered = evaluated(cap, fn, lowered, since=step)
+            said = cap.libraries.said
+            reach_rules(cap, fn, *lowered)
     finally:
         cap.libraries.arguments.pop()
+    OPERATIONS.give(cap, label(fn), said)
     guard_reads(cap, (*args, *kwargs.values()))
     return _result(cap, Call(fn, args, kwargs, lowered, outcome, name))
 

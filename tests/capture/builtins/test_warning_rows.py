@@ -2,6 +2,7 @@
 
 import warnings
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import pytest
@@ -200,3 +201,71 @@ def test_a_warning_of_a_function_that_jax_runs_for_a_size_that_changes(fn, monke
             x = jnp.ones(3 + n)
             assert str(compiled(x)) == str(fn(x))
         assert dynacomp.stats()["frames_captured"] <= 2
+
+
+def told_in_a_module_of_jaxs(held, x):
+    return x.astype("float64") * held.value
+
+
+def told_here(held, x):
+    y = jnp.asarray(x, "float64")
+    return y + jnp.zeros(3, "float64") + jnp.zeros(3, "float64")  # alike calls
+
+
+def told_in_a_derivative(held, x):
+    return jax.grad(lambda v: (v.astype("float64") + jnp.zeros(3, "float64")).sum())(x)
+
+
+def told_in_a_loop(held, x):
+    return jax.lax.scan(lambda c, y: (c + y.astype("float64"), y), jnp.float32(0), x)
+
+
+@pytest.mark.parametrize("action", ["default", "always", "ignore"])
+@pytest.mark.parametrize("fn", [told_in_a_module_of_jaxs, told_here, told_in_a_derivative, told_in_a_loop])
+def test_what_a_library_warns_of_in_each_call(fn, action, monkeypatch):
+    """In compiled calls too, and at the program's line: while JAX traced it that was one of ours."""
+    want = heard(fn, action, monkeypatch)
+    assert heard(dynacomp.jit(fn, fullgraph=True), action, monkeypatch) == want
+    assert len(want) >= 2 or action != "always"
+
+
+def test_what_a_library_warns_of_where_it_is_recorded_or_raised():
+    compiled = dynacomp.jit(told_in_a_module_of_jaxs, fullgraph=True)
+    for _ in range(3):
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            compiled(Held(2.0), jnp.ones(3))
+        assert sum("float64" in str(one.message) for one in said) == 1
+    assert dynacomp.stats()["frames_captured"] <= 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning):
+            dynacomp.jit(told_here)(Held(2.0), jnp.ones(3))
+
+
+def test_a_list_in_which_warnings_are_recorded_is_looked_at():
+    def looks(x, said):
+        y = x.astype("float64")
+        warnings.warn("own", stacklevel=1)
+        return y, len(said)
+
+    compiled = dynacomp.jit(looks)
+    for recorded in (False, True, False, True):
+        with warnings.catch_warnings(record=recorded) as said:
+            warnings.simplefilter("always" if recorded else "ignore")
+            assert compiled(jnp.ones(3), said or [])[1] == 0
+            with warnings.catch_warnings(record=recorded) as said:
+                assert compiled(jnp.ones(3), [] if said is None else said)[1] == 2 * recorded
+
+
+def test_an_attempt_that_is_dropped_warns_of_nothing():
+    """Where a number that changes stands for an array Equinox would warn of it; the frame is captured again then."""
+    def normed(x, eps):
+        return eqx.nn.LayerNorm(3, eps=eps)(x)
+
+    compiled = dynacomp.jit(normed)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for n in range(1, 5):
+            compiled(jnp.arange(3.0), 1e-5 * n)
+    assert not said

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dynacomp
-from dynacomp.capture.graph.silence import OF_SIZES, nothing_hidden, saying_nothing
+from dynacomp.capture.graph.silence import OF_SIZES, giving, nothing_hidden, noting, saying_nothing
 
 
 def test_other_threads_may_warn_meanwhile():
@@ -53,3 +53,30 @@ def test_who_reads_the_filters_meanwhile_finds_the_programs():
                 assert warnings.filters == own
             assert warnings.filters == inside and len(inside) == len(own) + 2
         assert warnings.filters == own
+
+
+def deprecated(level):
+    warnings.warn("old", DeprecationWarning, stacklevel=level)
+
+
+def test_warnings_are_noted_where_they_are_about():
+    said = []
+    with warnings.catch_warnings(record=True) as given, noting(said):
+        warnings.simplefilter("always")
+        deprecated(1)
+        deprecated(2)
+        other = threading.Thread(target=warnings.warn, args=("another thread",))
+        other.start()
+        other.join()
+        with saying_nothing():
+            deprecated(1)
+        with giving():
+            warnings.warn("given", stacklevel=1)
+        with noting([]):
+            deprecated(1)
+    lines = [deprecated.__code__.co_firstlineno + 1,
+             test_warnings_are_noted_where_they_are_about.__code__.co_firstlineno + 5]
+    assert [(one.text, one.kind, one.place[0], one.place[1]) for one in said] == [
+        ("old", DeprecationWarning, __file__, line) for line in lines]
+    assert [str(w.message) for w in given] == ["another thread", "given"]
+    assert warnings.warn.__module__ == "_warnings"
