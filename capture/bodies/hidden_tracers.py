@@ -16,6 +16,7 @@ import jax
 import numpy as np
 
 from dynacomp.capture.base.classes import entries, own_dict
+from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping.builder import is_plain_instance
 
 DRAWN = (random.Random, np.random.RandomState, np.random.Generator, np.random.BitGenerator, Iterator)
@@ -23,9 +24,11 @@ KEEPING = (types.FunctionType, types.MethodType, functools.partial, tuple)
 METHODS_IN_C = (types.BuiltinMethodType, types.MethodWrapperType, type(np.random.RandomState.rand))
 
 
-def hides_tracers(tree: Any) -> bool:
-    """Whether the tree holds tracers, or captured bodies; those that were its leaves have been replaced."""
-    return _hides(tree, _is_of_trace)
+def hides_tracers(tree: Any, since: int) -> bool:
+    """Whether the tree holds tracers, or captured bodies; those that were its leaves have been replaced. What was there
+    `since` (see `Value.serial`) a call began, such as the optimiser in a state that it is given and hands back, is as
+    the program has it, whatever has become of it in this trace."""
+    return _hides(tree, _is_of_trace, since)
 
 
 def made_of_trace(fn: Any) -> bool:
@@ -64,14 +67,14 @@ def is_body(obj: Any) -> bool:
     return isinstance(obj, types.FunctionType) and "_standin" in vars(obj)
 
 
-def _hides(tree: Any, found: Callable[[Any], bool]) -> bool:
+def _hides(tree: Any, found: Callable[[Any], bool], since: int = 0) -> bool:
     todo: list[Any] = [tree]
     seen: dict[int, Any] = {}
     while todo:
         obj = todo.pop()
         if found(obj):
             return True
-        if id(obj) not in seen:
+        if id(obj) not in seen and not (issubclass(type(obj), Value) and obj.serial < since):
             seen[id(obj)] = obj
             todo.extend(_insides(obj))
     return False

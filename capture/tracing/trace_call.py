@@ -67,7 +67,7 @@ from dynacomp.capture.values.constant import Const, is_const, peek
 from dynacomp.capture.values.containers import DictV, ListV, TupleV
 from dynacomp.capture.values.kind import kind
 from dynacomp.capture.values.questions import is_library_object, is_object, is_value
-from dynacomp.capture.values.value import Value
+from dynacomp.capture.values.value import Value, next_serial
 from dynacomp.capture.wrapping.builtin_subclasses import is_bare_named_tuple
 from dynacomp.capture.wrapping.class_prototypes import plain_number, refuse
 from dynacomp.capture.wrapping.constants import from_python
@@ -113,7 +113,8 @@ def _lowered(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value])
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """A call that JAX has traced: its arguments as Values and as they may stand in the Graph, and what came of it."""
+    """A call that JAX has traced: its arguments as Values and as they may stand in the Graph, and what came of it.
+    `since`: Values with a lower serial were made before."""
 
     fn: Any
     args: list[Value]
@@ -121,6 +122,7 @@ class Call:
     lowered: tuple
     outcome: Outcome
     name: str | None
+    since: int
 
     def made(self, real: Any = None, fixed: bool = False) -> LibraryV:
         """The result as an object whose node is made when something consumes it; `once` if that would do more."""
@@ -139,7 +141,7 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     args, kwargs = spelled(cap, fn, list(args), dict(kwargs or {}))
     if judges(fn) and any(holds_numpy(cap, v) for v in (*args, *kwargs.values())):
         raise Break("leaves", f"{label(fn)} looks at a NumPy array")
-    step, lowered = cap.progress.steps, _lowered(cap, fn, args, kwargs)
+    step, lowered, since = cap.progress.steps, _lowered(cap, fn, args, kwargs), next_serial()
     if looks_inside(fn) and any(map(_holds_model, (*lowered[0], *lowered[1].values()))):
         raise Break("opaque", f"{label(fn)} looks into what a library has made of a model")
     cap.libraries.arguments.append((args, kwargs))
@@ -153,7 +155,7 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
         cap.libraries.arguments.pop()
     OPERATIONS.give(cap, label(fn), said)
     guard_reads(cap, (*args, *kwargs.values()))
-    return _result(cap, Call(fn, args, kwargs, lowered, outcome, name))
+    return _result(cap, Call(fn, args, kwargs, lowered, outcome, name, since))
 
 
 def _refuse_function(fn: Any, args: list[Value]) -> None:
@@ -182,7 +184,7 @@ def _result(cap: Capture, call: Call) -> Value:
         return outcome.same[id(result)]
     if not outcome.has_arrays and outcome.plain:
         keeps = any(standins_in(call.lowered)) and not _only_containers(result)
-        return call.made() if keeps or _hides(result) else from_python(cap, result)
+        return call.made() if keeps or _hides(call) else from_python(cap, result)
     if _is_known(result) or outcome.leaves and all(is_literal(x) or _is_size(cap, x) for x in outcome.leaves):
         return from_python(cap, result)
     if is_aval(result):
@@ -191,14 +193,15 @@ def _result(cap: Capture, call: Call) -> Value:
         return Const(result)
     if is_function_like(result) or not (outcome.plain or _is_container(result)):
         fixed = not (outcome.has_arrays or any(leaf_nodes(call.lowered)) or any(standins_in(call.lowered))
-                     or given_sizes(call.lowered) or hides_tracers(result))
+                     or given_sizes(call.lowered) or hides_tracers(result, call.since))
         return call.made(result, fixed)
-    return call.made(result) if _hides(result) else _structured(cap, call)
+    return call.made(result) if _hides(call) else _structured(cap, call)
 
 
-def _hides(result: Any) -> bool:
+def _hides(call: Call) -> bool:
     """Whether a tree of a library's keeps tracers beside its leaves."""
-    return not _all_containers(result) and hides_tracers(result)
+    result = call.outcome.result
+    return not _all_containers(result) and hides_tracers(result, call.since)
 
 
 def _handed_back(cap: Capture, outcome: Outcome) -> Value | None:

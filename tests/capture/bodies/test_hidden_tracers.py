@@ -6,7 +6,9 @@ import types
 
 import jax
 import jax.numpy as jnp
+import optax
 import pytest
+from flax.training.train_state import TrainState
 from jax._src.interpreters import batching
 
 import dynacomp
@@ -238,3 +240,45 @@ def test_what_goes_on_with_a_running_trace_is_no_node():
     finally:
         batching.unregister_vmappable(Box)
     assert "tracer" in dynacomp.stats()["breaks"]
+
+
+def scheduled(x, w, rate):
+    """A training loop whose state keeps the optimiser that the program has made beside its leaves."""
+    tx = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(lambda count: rate * (1.0 - count / 10)))
+    return TrainState.create(apply_fn=lambda p, x: p["w"] * x, params={"w": w}, tx=tx), lambda state, x: (
+        state.apply_gradients(grads=jax.grad(lambda p: state.apply_fn(p, x).sum())(state.params)))
+
+
+def scanned(x, w, rate):
+    state, step = scheduled(x, w, rate)
+    made, seen = jax.lax.scan(lambda state, _: (step(state, x), state.step), state, None, 3)
+    again = jax.jit(step)(state, x)
+    same = again.tx is state.tx, made.tx is state.tx, made.apply_fn is state.apply_fn
+    return jax.tree.leaves(made), jax.tree.leaves(step(made, x)), seen, same
+
+
+def nested(x, w, rate):
+    state, step = scheduled(x, w, rate)
+    inner = lambda state, _: (step(state, x), state.step)  # noqa: E731
+    made, seen = jax.lax.scan(lambda state, _: jax.lax.scan(inner, state, None, 2), state, None, 3)
+    return jax.tree.leaves(made), seen, made.tx.update is state.tx.update
+
+
+def mapped(x, w, rate):
+    state, step = scheduled(x, w, rate)
+    made = jax.vmap(lambda x: step(state, x))(jnp.stack([x, x * 2]))
+    again = jax.vmap(step)(made, jnp.stack([x, x * 3]))
+    return jax.tree.leaves(again), jax.tree.leaves(made)
+
+
+@pytest.mark.parametrize("program", [scanned, nested, mapped])
+def test_an_optimiser_in_a_state_that_a_loop_hands_on(program):
+    dynacomp.reset()
+    compiled = dynacomp.jit(program)
+    for i in (1, 2, 3, 2):
+        args = jnp.full(3, 0.5 + i), jnp.ones(3), 0.1 * i
+        got, want = jax.tree.leaves(compiled(*args)), jax.tree.leaves(program(*args))
+        assert [jnp.result_type(x) for x in got] == [jnp.result_type(x) for x in want]
+        assert all(jnp.allclose(a, b, rtol=1e-4) for a, b in zip(got, want, strict=True))
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] == 2 and not stats["breaks"] and not stats["frames_eager"]
