@@ -7,6 +7,7 @@ only an object itself is equal. So `axis == None` and `size in ("same", None, 3)
 from __future__ import annotations
 
 import operator
+import sys
 import types
 from typing import Any
 
@@ -20,6 +21,8 @@ KINDS: dict[type, str] = {
     int: "number", float: "number", complex: "number", str: "text", object: "object", tuple: "tuple", list: "list",
     type(None): "none", dict: "dict", set: "set", frozenset: "set", slice: "slice", range: "range",
     types.BuiltinFunctionType: "function", types.MethodType: "method"}
+if not sys.flags.bytes_warning:  # which makes Python say that they were compared with texts
+    KINDS[bytes] = "bytes"
 
 
 def compare(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:

@@ -45,11 +45,18 @@ def _elements(cap: Capture, container: Value) -> Value | None:
         return _literals(container.value)
     if is_set(container):  # the elements of one that nobody has read are literals
         given = container.unread is not None
-        return ScalarV(container.real, source=container.source) if given else _literals(tuple(container.members))
+        return ScalarV(container.real, source=container.source) if given else _literals(
+            tuple(x for x in container.members if not _is_sole(x)))
     if not is_sequence(container) or container.cls not in (list, tuple) or getattr(container, "is_open", False):
         return None
     items = [cap.realize(x) for x in container.items] if len(container.items) <= MOST else [container]
     return _literals(tuple(x.value for x in items)) if all(map(is_known_literal, items)) else None  # type: ignore
+
+
+def _is_sole(key: Any) -> bool:
+    """Whether an element of a set, an object that exists, equals itself alone: no number or text does."""
+    cls = type(key)
+    return not is_value(key) and cls.__eq__ is object.__eq__ and cls.__hash__ is object.__hash__
 
 
 def _changing_float(cap: Capture, item: Value) -> ScalarV | None:

@@ -9,6 +9,7 @@ from tests.changing.kit import outcome, unlike
 
 STEPS = (4, 7)
 KNOWN = {4, 7}
+MISSING = object()
 NUMBERS = (0, 4, 7, 1, 2, 3, 7, 4, 11, 5)
 
 
@@ -38,6 +39,8 @@ PROGRAMS = {
     "set": lambda x, n: x * 2 if n in {4, 7} else x,
     "list": lambda x, n: x * 2 if n not in [4, 7] else x,
     "range": lambda x, n: x * 2 if n in range(4, 8) else x,
+    "set with a mark": lambda x, n: x * 2 if n in {MISSING, None, 4} else x,
+    "set of marks": lambda x, n: x * 2 if n in {MISSING, None} else x + 1,
     "named tuple": lambda x, n: x * 2 if n in STEPS else x,
     "named set": lambda x, n: x * 2 if n in KNOWN else x,
     "size": lambda x, n: x * 2 if x.shape[0] in {4, 7} else x,
