@@ -27,7 +27,8 @@ from typing import Any
 import jax
 
 from dynacomp.capture.graph.avals import is_aval
-from dynacomp.capture.graph.graph import Graph, Node, is_closure, is_node, map_parts
+from dynacomp.capture.graph.descriptions import at_sizes, rebuilt
+from dynacomp.capture.graph.graph import Graph, Node, Tree, is_closure, is_node, map_parts
 from dynacomp.capture.graph.size_scope import Scope
 from dynacomp.capture.graph.sizes import Size, is_symbolic, names
 
@@ -52,6 +53,8 @@ def argument(value: Any, put: Put, made: dict[Node, Node] | None = None) -> Any:
         return value if made is None else made[value]
     if is_closure(value):
         return replace(value, graph=with_sizes(value.graph, put), captured=tuple(map(again, value.captured)))
+    if isinstance(value, Tree):
+        value = replace(value, treedef=rebuilt(value.treedef, lambda held: at_sizes(held, put)))
     return map_parts(value, again)
 
 

@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import jax
-
 from dynacomp.capture.base.classes import fields
+from dynacomp.capture.graph.descriptions import rebuilt
 from dynacomp.capture.values.questions import is_value
 from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping.builder import is_plain_instance
@@ -50,11 +49,7 @@ def filled(treedef: Any, objects: tuple[Any, ...]) -> Any:
 
 def replaced(treedef: Any, change: Callable[[Any], Any]) -> Any:
     """The structure with other objects beside its leaves, as `change` says."""
-    data = treedef.node_data()
-    if data is None:
-        return treedef
-    kept, below = _changed(data[1], change), [replaced(child, change) for child in treedef.children()]
-    return type(treedef).from_node_data_and_children(jax.tree_util.default_registry, (data[0], kept), below)
+    return rebuilt(treedef, lambda held: _changed(held, change))
 
 
 def _changed(held: Any, change: Callable[[Any], Any]) -> Any:

@@ -18,6 +18,7 @@ from dynacomp.capture.base.classes import fields
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.graph.avals import ARRAY_TYPE, aval_of
+from dynacomp.capture.graph.descriptions import DESCRIPTIONS, as_called, is_size_of, says_sizes_of
 from dynacomp.capture.graph.sizes import Size
 from dynacomp.capture.numbers.size_values import of_expr
 from dynacomp.capture.symbolic.machine import Capture
@@ -54,7 +55,7 @@ def from_python(cap: Capture, obj: Any) -> Value:
         return LibraryV(tree.unflatten, (TupleV([from_python(cap, x) for x in leaves]),))
     if isinstance(obj, (jax.Array, np.ndarray)):
         return const_array(cap, obj)
-    if is_plain_instance(obj) and _holds_values(obj):
+    if is_plain_instance(obj) and _holds_values(cap, obj):
         return _object(cap, obj)
     return Const(obj)
 
@@ -109,13 +110,14 @@ def _array_of_trace(cap: Capture, tracer: Any) -> Value:
     return ArrayV(stands[1], aval_of(tracer))
 
 
-def _holds_values(obj: Any) -> bool:
-    return any(isinstance(x, (Value, jax.Array)) for x in jax.tree.leaves(obj)) or _has_value_inside(obj, {})
+def _holds_values(cap: Capture, obj: Any) -> bool:
+    return any(isinstance(x, (Value, jax.Array)) for x in jax.tree.leaves(obj)) or _has_value_inside(cap, obj, {})
 
 
-def _has_value_inside(obj: Any, seen: dict[int, Any]) -> bool:
-    """Whether a Value is among the attributes, elements and so on of a tree: its class may not give it as a leaf."""
-    if is_value(obj):
+def _has_value_inside(cap: Capture, obj: Any, seen: dict[int, Any]) -> bool:
+    """Whether a Value is among the attributes, elements and so on of a tree, or a size that changes: its class may not
+    give it as a leaf."""
+    if is_value(obj) or is_size_of(cap.sizes.scope, obj) or says_sizes_of(cap.sizes.scope, obj):
         return True
     if id(obj) in seen:
         return False
@@ -127,7 +129,19 @@ def _has_value_inside(obj: Any, seen: dict[int, Any]) -> bool:
         inside = obj
     elif len(seen) == 1 or is_plain_instance(obj) and not jax.tree_util.all_leaves([obj]):
         inside = fields(obj).values()
-    return any(_has_value_inside(x, seen) for x in inside)
+    return any(_has_value_inside(cap, x, seen) for x in inside)
+
+
+def _description(cap: Capture, obj: Any) -> Value:
+    """What says how an array is that has a size that changes, which a library keeps: each call makes its own."""
+    if not says_sizes_of(cap.sizes.scope, obj):
+        return Const(obj)
+    called = as_called(obj)
+    if called is None:
+        raise Break("opaque", f"a {type(obj).__name__} of a size that changes, which a library keeps")
+    args, kwargs = called
+    return LibraryV(type(obj), tuple(from_python(cap, x) for x in args),
+                    {name: from_python(cap, x) for name, x in kwargs.items()}, real=obj)
 
 
 def _object(cap: Capture, obj: Any) -> Value:
@@ -184,5 +198,6 @@ _ROWS: dict[type, Any] = {
     functools.partial: _partial,
     types.CellType: lambda cap, o: CellV(from_python(cap, o.cell_contents)),
     ARRAY_TYPE: const_array,
-    Size: lambda cap, o: of_expr(cap, o) if o.scope is cap.sizes.scope else Const(o),  # the program may have its own
+    Size: lambda cap, o: of_expr(cap, o) if is_size_of(cap.sizes.scope, o) else Const(o),
+    **dict.fromkeys(DESCRIPTIONS, _description),
 }

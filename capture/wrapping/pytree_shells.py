@@ -23,6 +23,7 @@ from jax._src.tree_util import _registry as REGISTRY  # how JAX takes objects ap
 from dynacomp.capture.base.attribute_order import unordered
 from dynacomp.capture.base.classes import entries, fields, has_dict, module_name, mro, own_dict
 from dynacomp.capture.base.errors import Break
+from dynacomp.capture.graph.descriptions import says_sizes_of
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.host_functions import as_scalar
 from dynacomp.capture.symbolic.libraries import is_named, module_of
@@ -138,14 +139,23 @@ def _tuple(cap: Capture, value: TupleV, memo: Memo) -> Any:
 
 
 def _library(cap: Capture, value: LibraryV, memo: Memo) -> Any:
-    """A named tuple of functions, as Optax's transformations are, is a tree of them. Others are closed."""
+    """A named tuple of functions, as Optax's transformations are, is a tree of them; what says how an array is stands
+    for itself where it may be beside the leaves. Others are closed."""
+    if value.shell is None and memo.inside and says_sizes_of(cap.sizes.scope, value.real):
+        _keep_identity(cap, value, value.real)
+        cap.known.shells[id(value)] = cap.known.shells[id(value.real)] = value, value.real
     names = getattr(type(value.real), "_fields", None) if isinstance(value.real, tuple) else None
     if value.shell is None and names is not None:
         items = [cap.getattr(value, name) for name in names]
         if all(is_library_object(x) for x in items):
-            value.shell = tuple.__new__(type(value.real), items)
-            cap.known.objects[id(value.shell)] = value  # what a tree's structure holds keeps its identity
+            _keep_identity(cap, value, tuple.__new__(type(value.real), items))
     return value if value.shell is None else value.shell
+
+
+def _keep_identity(cap: Capture, value: LibraryV, built: Any) -> None:
+    """What a tree's structure holds is the same object when it comes out."""
+    value.shell = built
+    cap.known.objects[id(built)] = value
 
 
 def fixed_fields(cap: Capture, memo: Memo, leaves: list[Any]) -> None:
