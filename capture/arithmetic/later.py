@@ -3,7 +3,8 @@
 NumPy's arrays, lists, texts and 64-bit floats are nothing that a Graph holds. A program that only keeps or returns what
 it makes of arrays needs no graph break for that: a `LaterV` is the call that replacement code makes in the end. Such a
 call only computes: it changes nothing, raises and warns for no content that arrays can have, and gives an object of the
-same class for all of them. That is why the tables below are short, and why each call is tried on a specimen first.
+same class for all of them. That is why the tables below are short, and why each call is tried on two specimens first:
+of the smallest sizes, and of others that have nothing in common.
 Where the program looks at the object (an iteration, arithmetic of NumPy's) the graph breaks as ever, but where JAX has
 the same content (`twin`): conditions, numbers and arguments of JAX are made of that.
 
@@ -14,11 +15,12 @@ the same content (`twin`): conditions, numbers and arguments of JAX are made of 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import operator
 import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +35,8 @@ from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.numpy_errors import raising
 from dynacomp.capture.bodies.placement import home
 from dynacomp.capture.graph.avals import ARRAY_TYPE, is_numpy_dtype
+from dynacomp.capture.graph.size_evaluation import evaluate
+from dynacomp.capture.graph.sizes import canonical
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.reconstruct.emit import Emitter
 from dynacomp.capture.symbolic.machine import Capture
@@ -50,6 +54,8 @@ from dynacomp.capture.wrapping import ndarrays
 from dynacomp.capture.wrapping.constants import from_python
 
 MOST_NESTED, LARGEST = 32, 1 << 16  # calls in one another; elements of a specimen
+LEAST, OTHER = range(2)  # the two specimens
+FAR = 10007  # a number of the other one: no index or axis
 COPIES = (np.asarray, np.array)  # of one array of JAX: the same content
 FUNCTIONS = IdentityTable()
 for _fn in (*COPIES, np.isfinite, np.isnan, np.isinf, np.logical_and, np.logical_or, np.logical_not, np.signbit, np.any,
@@ -66,6 +72,7 @@ for _fn, _twin in (*((fn, jnp.array) for fn in COPIES), *((getattr(np, name), ge
     TWINS[_fn] = _twin
 TWIN_METHODS = {"any": jnp.any, "all": jnp.all, "argmax": jnp.argmax, "argmin": jnp.argmin, "copy": jnp.array,
                 "__getitem__": operator.getitem}
+PLACES = {"argsort", "argmax", "argmin"}
 NAMED = {"axis", "dtype"}  # arguments of functions
 WIDE = (float, np.float64, "float64")  # to which NumPy converts without a warning
 CLOSED = {operator.add, operator.sub, operator.mul, operator.iadd, operator.isub, operator.imul}
@@ -82,10 +89,17 @@ def made(cap: Capture, fn: Callable[..., Any], *args: Value) -> LaterV | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            like = raising(fn, *map(_like, held))
+            like, other = (raising(fn, *[_like(v, which) for v in held]) for which in (LEAST, OTHER))
     except ours(Exception):  # as it will then, at its place
         return None
-    return LaterV(like, fn=fn, args=tuple(held), depth=depth)  # type: ignore[arg-type]
+    if _class_of(like) != _class_of(other):
+        return None
+    return LaterV(like, fn=fn, args=tuple(held), depth=depth, other=other)  # type: ignore[arg-type]
+
+
+def _class_of(obj: Any) -> Any:
+    """What is the same of an object, whatever the sizes and contents."""
+    return type(obj), getattr(obj, "dtype", None), getattr(obj, "ndim", None)
 
 
 def _fixed(cap: Capture, v: Value) -> Value | None:
@@ -100,9 +114,21 @@ def _depth(v: Value | None) -> int:
     return 0 if v is None else HELD[type(v)].depth(v)
 
 
-def _like(v: Any) -> Any:
-    """An object like the one that Python will get."""
-    return HELD[type(v)].like(v)
+def _like(v: Any, which: int) -> Any:
+    """An object like the one that Python will get: LEAST or OTHER."""
+    return HELD[type(v)].like(v, which)
+
+
+def _sized(expr: Any, which: int) -> Any:
+    """A size of a specimen. Among OTHER sizes no two symbols have a factor in common, nor with small numbers."""
+    if isinstance(expr, int):
+        return expr
+    scope = expr.scope
+    return max(0, evaluate(canonical(expr), dict(zip(scope.values, _primes())) if which else scope.least))
+
+
+def _primes() -> Iterator[int]:
+    return (n for n in itertools.count(11, 2) if all(n % k for k in range(3, n, 2)))
 
 
 def _is_fixed(v: Value) -> bool:
@@ -116,7 +142,7 @@ class Held:
 
     fixed: Callable[[Capture, Any], Value | None] = lambda cap, v: v
     depth: Callable[[Any], int] = lambda v: 0
-    like: Callable[[Any], Any] = now
+    like: Callable[[Any, int], Any] = lambda v, which: now(v)
     steady: Callable[[Any], bool] = lambda v: True
 
 
@@ -130,7 +156,11 @@ def _fixed_sequence(cap: Capture, v: SequenceV) -> Value | None:
 def _fixed_array(cap: Capture, v: ArrayV) -> Value | None:
     sizes = (d if isinstance(d, int) else cap.sizes.scope.value(d) for d in v.aval.shape)
     plain = type_of(v) is ARRAY_TYPE and is_numpy_dtype(v.aval.dtype) and math.prod(sizes) <= LARGEST
-    return v if plain else None
+    return v if plain and _size_of(v, OTHER) <= 16 * LARGEST else None
+
+
+def _size_of(v: ArrayV, which: int) -> int:
+    return math.prod(_sized(d, which) for d in v.aval.shape)
 
 
 def _fixed_constant(cap: Capture, v: Const) -> Value | None:
@@ -138,20 +168,27 @@ def _fixed_constant(cap: Capture, v: Const) -> Value | None:
     return v if all(is_literal(x) or isinstance(x, (slice, type, types.EllipsisType)) for x in found) else None
 
 
-def _array_like(v: ArrayV) -> np.ndarray:
-    return np.zeros([d if isinstance(d, int) else 2 for d in v.aval.shape], v.aval.dtype)
+def _array_like(v: ArrayV, which: int) -> np.ndarray:
+    return np.zeros([_sized(d, which) for d in v.aval.shape], v.aval.dtype)
+
+
+def _scalar_like(v: ScalarV, which: int) -> Any:
+    return v.hint + FAR if which and type(v.hint) is int else v.hint
 
 
 HELD: dict[type, Held] = {
     Const: Held(_fixed_constant),
     SliceV: Held(lambda cap, v: Const(slice_of(cap, v)) if all(holds(p, object) for p in children(v)) else None),
     ListV: Held(_fixed_sequence),
-    TupleV: Held(_fixed_sequence, lambda v: max(map(_depth, v.items), default=0), lambda v: tuple(map(_like, v.items)),
+    TupleV: Held(_fixed_sequence, lambda v: max(map(_depth, v.items), default=0),
+                 lambda v, which: tuple(_like(x, which) for x in v.items),
                  lambda v: all(map(_is_fixed, v.items))),
     ArrayV: Held(_fixed_array, lambda v: 1, _array_like, lambda v: all(isinstance(d, int) for d in v.aval.shape)),
-    NumberV: Held(depth=lambda v: 1, like=lambda v: v.kind(1)),
-    ScalarV: Held(steady=lambda v: False), SizeV: Held(steady=lambda v: False),
-    LaterV: Held(depth=lambda v: v.depth, like=lambda v: v.obj, steady=lambda v: all(map(_is_fixed, v.args))),
+    NumberV: Held(depth=lambda v: 1, like=lambda v, which: v.kind(FAR if which else 1)),
+    ScalarV: Held(like=_scalar_like, steady=lambda v: False),
+    SizeV: Held(like=lambda v, which: _sized(v.expr, which), steady=lambda v: False),
+    LaterV: Held(depth=lambda v: v.depth, like=lambda v, which: v.other if which else v.obj,
+                 steady=lambda v: all(map(_is_fixed, v.args))),
 }
 
 
@@ -184,12 +221,27 @@ def arithmetic(cap: Capture, op: Any, a: Value, b: Value) -> LaterV | None:
 def call_method(cap: Capture, value: Any, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """A method of an array that Python makes, or of one of JAX that Python looks into."""
     arrays = is_graph_array(value) or isinstance(value.obj, (np.ndarray, np.generic))
-    listed = name == "__getitem__" and any(type_of(v) is list for v in args)  # `a[[0, 1]]` is not `a[0, 1]`
-    found = made(cap, ndarrays.Method(name), value, *args) if (
-        arrays and name in METHODS and not kwargs and not listed) else None
+    found = made(cap, ndarrays.Method(name), value, *args) if arrays and name in METHODS and not kwargs and (
+        name != "__getitem__" or _is_index(cap, value, args[0])) else None
     if found is None:
         raise Break("leaves", f".{name}() of what Python makes of arrays")
     return found
+
+
+def _is_index(cap: Capture, value: Value, key: Value) -> bool:
+    """Whether all that `key` comes to finds as much in an array. A mask finds more or less, a number that is computed
+    may lie outside, but for those that `np.argsort` and its like find in an array that is no longer. (`a[[0, 1]]` is
+    not `a[0, 1]`.)"""
+    if type_of(key) is list:
+        return False
+    held = _fixed(cap, key)
+    if held is None or not _depth(held):
+        return held is not None
+    name = getattr(held.fn, "name", getattr(held.fn, "__name__", "")) if isinstance(held, LaterV) else ""
+    if name not in PLACES or not isinstance(value, LaterV):
+        return False
+    found = [(_like(held.args[0], which), _like(value, which)) for which in (LEAST, OTHER)]  # type: ignore[attr-defined]
+    return all(np.ndim(of) == np.ndim(array) == 1 and len(of) <= len(array) for of, array in found)
 
 
 # --- what is asked of them

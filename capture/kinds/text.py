@@ -138,7 +138,7 @@ def _by_method(cap: Capture, x: Any, how: Any, spec: str) -> Value:
 
 def _in_the_end(fn: Any, *args: Value) -> LaterV:
     """A text that shows where the first of `args` lies, which is made when that is."""
-    return LaterV("<object at 0x0>", fn=fn, args=args)  # type: ignore[arg-type]
+    return LaterV("<object at 0x0>", fn=fn, args=args, other="<object at 0x0>")  # type: ignore[arg-type]
 
 
 def represent(cap: Capture, x: Any, outer: list[Any]) -> str:

@@ -64,11 +64,13 @@ class PrivateV(ObjectV):
 
 @dataclass(eq=False)
 class LaterV(OpaqueV):
-    """`fn(*args)`, which Python computes once the Graph has run; `obj` is like it: of its class and shape."""
+    """`fn(*args)`, which Python computes once the Graph has run; `obj` is like it: of its class and shape; so is
+    `other`, of other sizes where these change."""
 
     fn: Any = None
     args: tuple[Value, ...] = ()
     depth: int = 1  # how many such calls are nested in it
+    other: Any = None
 
 
 @dataclass(eq=False)

@@ -107,6 +107,73 @@ def test_what_python_does_at_its_place(program):
     assert dynacomp.stats()["breaks"] and not dynacomp.stats()["frames_eager"]
 
 
+def by_mask(x, n, k):
+    b = np.asarray(x * 2)[np.isfinite(x)]
+    return b, len(b), x + len(b)
+
+
+def by_number(x, n, k):
+    return np.asarray(x * 2)[int(k)], x
+
+
+def by_int(x, n, k):
+    return np.asarray(x * 2)[n], x
+
+
+def by_array(x, n, k):
+    return np.asarray(x * 2)[np.asarray(k + jnp.arange(3))], x
+
+
+def of_shape(x, n, k):
+    return np.asarray(x * 2).reshape(n, -1), x
+
+
+def of_shape_by_function(x, n, k):
+    return np.reshape(np.asarray(x * 2), (n, -1)), x
+
+
+def in_halves(x, n, k):
+    return np.asarray(jnp.arange(n) * k).reshape(2, -1), x
+
+
+def second(x, n, k):
+    return np.asarray(jnp.arange(n) * k)[1], x
+
+
+def two_lengths(x, n, k):
+    a, b = np.asarray(jnp.arange(n) * k), np.asarray(jnp.arange(6 - n % 5) * k)
+    return np.stack([a, b]), np.logical_and(a, b), x
+
+
+@pytest.mark.parametrize("program", [by_mask, by_number, by_int, by_array, of_shape, of_shape_by_function, in_halves,
+                                     second, two_lengths])
+def test_content_and_numbers_that_make_it_raise_or_longer(program):
+    def guarded(x, n, k):
+        try:
+            return program(x, n, k)
+        except (IndexError, ValueError) as error:
+            return type(error), x
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(guarded, backend="eager")
+    for n in (4, 2, 3, 5, 8, 1, 3):
+        x = X.at[n % 3].set(jnp.nan) if n > 3 else X
+        assert repr(compiled(x, n, jnp.int32(n))) == repr(guarded(x, n, jnp.int32(n))), n
+    assert dynacomp.stats()["breaks"]
+
+
+def test_places_that_numpy_finds():
+    def program(x):
+        a = np.asarray(jnp.sin(x))
+        return a[np.argsort(a)], a[a.argmax()], a[:2], x
+
+    compiled = dynacomp.jit(program, backend="eager")
+    dynacomp.reset()
+    for n in (3, 4, 5, 6):
+        assert repr(compiled(jnp.arange(float(n)))) == repr(program(jnp.arange(float(n))))
+    assert dynacomp.stats()["frames_captured"] == 2 and not dynacomp.stats()["breaks"]
+
+
 def test_in_functions_that_jax_transforms():
     def loss(y):
         try:
