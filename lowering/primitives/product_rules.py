@@ -8,6 +8,7 @@ XLA on a CPU computes them like this, and so do the rewrites:
     floats, an integer result       the product of floats, rounded to their dtype, then converted
     an algorithm (`DotAlgorithm`)   its operand dtypes and its accumulator, then converted
     a sum of one term               no sum: each element times a number, outer products
+    a mask, and no free dimension   a sum of what the mask leaves: an infinity or NaN beside False is none of it
 
 A convolution each of whose windows is one element, or all that it slides over, is a product of matrices: layers of
 1×1 and their gradients, patches as large as the image.
@@ -112,8 +113,31 @@ def _single(x: Any, y: Any, dims: Any, dtype: Any) -> Any:
     return lax.convert_element_type(jnp.multiply(x, y), dtype)
 
 
+def _is_masked(eqn: Any) -> bool:
+    """Is one side a mask, and is all of both summed over or a batch? XLA makes products and a sum of that, and of the
+    products a choice (see `translate_rules.mask_of`)."""
+    left, right, out = map(_kind, _dtypes(eqn))
+    (contracted, _), (batch, _) = eqn.params["dimension_numbers"]
+    return {left, right} == {"b", "f"} and out == "f" and all(
+        len(contracted) + len(batch) == v.aval.ndim for v in eqn.invars)
+
+
+def _masked(eqn: Any) -> Callable[[Any, Any], Any]:
+    (left, right), (left_batch, right_batch) = eqn.params["dimension_numbers"]
+
+    def product(x: Any, y: Any) -> Any:
+        x, y = lax.transpose(x, (*left_batch, *left)), lax.transpose(y, (*right_batch, *right))
+        mask, x = (x, y) if x.dtype == np.bool_ else (y, x)
+        x = lax.convert_element_type(x, eqn.outvars[0].aval.dtype)
+        return jnp.sum(lax.select_n(mask, lax.full_like(x, 0), x), range(len(left_batch), x.ndim))
+
+    return product
+
+
 def _dot(eqn: Any) -> Callable[[Any, Any], Any]:
     dims = eqn.params["dimension_numbers"]
+    if _is_masked(eqn):
+        return _masked(eqn)
     if is_single(eqn):
         return _converted(eqn, lambda x, y, dtype: _single(x, y, dims, dtype))
     return _converted(eqn, lambda x, y, dtype: lax.dot_general(x, y, dims, _precision(eqn, x), dtype))

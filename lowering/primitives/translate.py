@@ -47,8 +47,12 @@ from dynacomp.capture.graph.graph import (
     Closure,
     Graph,
     Node,
+    closures_in,
+    is_closure,
     is_node,
     map_nodes,
+    map_parts,
+    nodes_in,
 )
 from dynacomp.capture.graph.silence import saying_nothing
 from dynacomp.capture.graph.sizes import is_symbolic
@@ -58,11 +62,14 @@ from dynacomp.lowering.primitives.liveness import needed
 from dynacomp.lowering.primitives.ops import CONTROL, EXTERN, OPS, POINTWISE, Op, expressible, is_known, kept_params
 from dynacomp.lowering.primitives.placing import committed, refuse_placing
 from dynacomp.lowering.primitives.translate_rules import (
+    APART,
     CALLS,
     EVALUATED,
     IDENTITIES,
     as_extern,
     is_key,
+    mask_of,
+    masked,
     raw_struct,
     rewrite_of,
 )
@@ -146,16 +153,39 @@ def lower(graph: Graph) -> Lowered:
 def marked(graph: Graph, output: Any) -> Graph:
     """`graph` with another output, each call under a name scope that says which node it is, so that
     the equations traced from it lead back to the user's line."""
+    return _marked(graph, output, lambda i, node: f"dynacomp_{i}")
+
+
+def _marked(graph: Graph, output: Any, scope_of: Callable[[int, Node], str | None]) -> Graph:
     by_old: dict[Node, Node] = {}
     for i, node in enumerate(graph.nodes[:-1]):
-        args, kwargs = map_nodes((node.args, dict(node.kwargs)), by_old.__getitem__)
-        target, scope = node.target, f"dynacomp_{i}"
-        if node.op not in (PLACEHOLDER, GET_ATTR):
+        args, kwargs = map_nodes(_bodies_marked((node.args, dict(node.kwargs))), by_old.__getitem__)
+        target, scope = node.target, scope_of(i, node)
+        if scope is not None and node.op not in (PLACEHOLDER, GET_ATTR):
             target = _under(scope, target)
         told = node.known.of(target, args, kwargs, scope) if node.known and node.known.fits(node) else None
         by_old[node] = replace(node, target=target, args=args, kwargs=kwargs, known=told)
     out = Node(OUTPUT, "output", args=(map_nodes(output, by_old.__getitem__),))
     return Graph((*by_old.values(), out), graph.consts, graph.name)
+
+
+def _bodies_marked(value: Any) -> Any:
+    """An argument, calls that are given booleans marked in its bodies: see `translate_rules.mask_of`."""
+    if not is_closure(value):
+        return map_parts(value, _bodies_marked)
+    graph = value.graph
+    if _has_marks(graph):
+        graph = _marked(graph, graph.output, lambda i, node: f"mask_{i}" if _takes_booleans(node) else None)
+    return Closure(graph, value.captured, value.signature)
+
+
+def _has_marks(graph: Graph) -> bool:
+    return any(_takes_booleans(n) or any(_has_marks(c.graph) for c in closures_in((n.args, dict(n.kwargs))))
+               for n in graph.nodes)
+
+
+def _takes_booleans(node: Node) -> bool:
+    return any(getattr(n.aval, "dtype", None) == np.bool_ for n in nodes_in((node.args, dict(node.kwargs))))
 
 
 def _under(scope: str, target: Callable[..., Any]) -> Callable[..., Any]:
@@ -244,22 +274,28 @@ class Writer:
     """Writes equations into a Builder. Values are Nodes or typed NumPy scalars.
 
     `where` is the user's line of what is being written; `places` has it for each captured node. compiled: eager JAX
-    compiles what is being written, the body of a `jax.jit` or of a loop.
+    compiles what is being written, the body of a `jax.jit` or of a loop. apart: it runs each equation by itself.
     """
 
     builder: Builder
     places: tuple[Where, ...] = ()
     where: Where = ()
     compiled: bool = False
+    apart: bool = False
 
     def inline(self, closed: ClosedJaxpr, args: list[Any]) -> list[Any]:
         """The values of a jaxpr's outputs, its equations written in place."""
         jaxpr = closed.jaxpr
         env: dict[Any, Any] = dict(zip(jaxpr.invars, args))
         env.update(zip(jaxpr.constvars, map(self.constant, closed.consts)))
+        made: dict[Any, Any] = {}
         for eqn in needed(jaxpr, jaxpr.outvars):
-            args = [self.read(env, v) for v in eqn.invars]
-            env.update(zip(eqn.outvars, self.at(eqn).equation(eqn, args)))
+            writer = self.at(eqn)
+            operands = mask_of(eqn, made, self.compiled) if self.compiled or not self.apart else None
+            args = [self.read(env, v) for v in operands or eqn.invars]
+            env.update(zip(eqn.outvars, writer.traced(masked, operands, args) if operands else writer.equation(
+                eqn, args)))
+            made.update(dict.fromkeys(eqn.outvars, eqn))
         return [self.read(env, v) for v in jaxpr.outvars]
 
     def at(self, eqn: Any) -> Writer:
@@ -289,7 +325,7 @@ class Writer:
         if name in IDENTITIES:
             return args
         if name in CALLS:
-            inside = self if name in EVALUATED else replace(self, compiled=True)
+            inside = replace(self, compiled=self.compiled or name not in EVALUATED, apart=self.apart or name in APART)
             return inside.inline(CALLS[name](eqn.params), args)
         if (fixed := self.fixed_branch(eqn, args)) is not None:
             return fixed
@@ -311,7 +347,11 @@ class Writer:
 
     def written(self, fn: Any, eqn: Any, args: list[Any]) -> list[Any]:
         """What `fn` computes of the operands of an equation, which eager JAX compiles."""
-        traced = jax.make_jaxpr(fn)(*(raw_struct(v.aval) for v in eqn.invars))
+        return self.traced(fn, eqn.invars, args)
+
+    def traced(self, fn: Any, variables: Iterable[Any], args: list[Any]) -> list[Any]:
+        """The same of other variables."""
+        traced = jax.make_jaxpr(fn)(*(raw_struct(v.aval) for v in variables))
         return replace(self, compiled=True).inline(traced, args)
 
     def control(self, flow: Control, args: list[Any], eqn: Any) -> list[Any]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax._src.random import core as random_core
-from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 
 from dynacomp.capture.graph.avals import is_numpy_dtype, key_impl
 from dynacomp.lowering.primitives.complex_rules import complex_rewrite
@@ -78,6 +78,7 @@ CALLS: dict[str, Callable[[dict[str, Any]], ClosedJaxpr]] = {
     "custom_lin": lambda p: p["call_jaxpr"],
 }
 EVALUATED = CALLS.keys() - {"jit", "pjit", "composite"}  # those whose equations eager JAX runs one by one
+APART = ("checkpoint", "remat2")  # of those, the ones whose jaxprs hold what calls of compiled functions were made of
 
 IDENTITIES = frozenset({"copy", "copy_p", "stop_gradient", "optimization_barrier", "name", "pvary",
                         "random_wrap", "random_unwrap", "random_clone", "reduced_vary_cast"})
@@ -338,6 +339,34 @@ def rewrite_of(eqn: Any) -> Callable[..., Any] | None:
         return move_keys(eqn)
     applies, rewrite = REWRITES.get(name, (_never, None))
     return rewrite(eqn) if rewrite is not None and applies(eqn) else complex_rewrite(eqn)
+
+
+def mask_of(eqn: Any, made: Mapping[Any, Any], compiled: bool) -> tuple[Any, Any] | None:
+    """The mask of a product `mask * x` and `x`: where it is False the product is zero, whatever x is, infinity or NaN.
+
+    XLA makes a choice of a product with a boolean that the same module converts (its algebraic simplifier), and eager
+    JAX hands it both where `jnp.multiply`, or another function that it compiles, is given booleans;
+    `mask.astype(x.dtype) * x` is two modules, and a product. Equations of one call are under one name scope (see
+    `translate.marked`). made: the equation of each variable; compiled: eager JAX compiles all of them together."""
+    if eqn.primitive is not lax.mul_p or eqn.outvars[0].aval.dtype not in MASKED:
+        return None
+    for var, other in zip(eqn.invars, reversed(eqn.invars)):
+        convert = None if isinstance(var, Literal) else made.get(var)
+        if convert is None or convert.primitive is not lax.convert_element_type_p or (
+                var.aval.shape != eqn.outvars[0].aval.shape):
+            continue
+        one = compiled or convert.source_info.name_stack == eqn.source_info.name_stack
+        if one and convert.invars[0].aval.dtype == np.bool_:
+            return convert.invars[0], other
+    return None
+
+
+MASKED = frozenset(map(np.dtype, ("float16", "float32", "float64", "complex64", "complex128")))
+
+
+def masked(mask: jax.Array, x: jax.Array) -> jax.Array:
+    """`x` where the mask holds, zero elsewhere."""
+    return lax.select_n(mask, jnp.zeros(mask.shape, x.dtype), jnp.broadcast_to(x, mask.shape))
 
 
 def is_key(var: Any) -> bool:

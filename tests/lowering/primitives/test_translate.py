@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from jax import lax
 
+import dynacomp
 from dynacomp.capture.graph import parser, verifier
 from dynacomp.capture.graph.avals import Aval
 from dynacomp.capture.graph.graph import Builder, Closure, Node
@@ -276,3 +277,48 @@ def test_branches_and_loops_with_effects_are_xlas(fn):
     graph = lower_function(fn, jnp.arange(70.0))
     assert any(node.target is OPS["extern"] and has_effects(node) for node in graph.calls)
     assert not {"cond", "scan"} & {node.target.name for node in graph.calls if node.target in OPS.values()}
+
+
+X, MASK = jnp.array([-jnp.inf, jnp.inf, 3.0, jnp.nan, -2.0]), jnp.array([True, False, False, False, False])
+BOTH = jnp.stack([MASK, ~MASK])
+MASKED = {
+    "an operator": lambda x, m: m * x,
+    "a comparison": lambda x, m: (x > 0) * jnp.log(x),
+    "a function": lambda x, m: jnp.multiply(x, m),
+    "half precision": lambda x, m: m * x.astype(jnp.float16),
+    "bfloat16": lambda x, m: m * x.astype(jnp.bfloat16),
+    "complex": lambda x, m: m * x.astype(jnp.complex64),
+    "converted by another call": lambda x, m: m.astype(jnp.float32) * x,
+    "converted by a function": lambda x, m: jnp.float32(m) * x,
+    "by lax": lambda x, m: lax.mul(lax.convert_element_type(m, jnp.float32), x),
+    "integers between": lambda x, m: m.astype(jnp.int32) * x,
+    "a number": lambda x, m: m * jnp.inf,
+    "broadcast": lambda x, m: m[:, None] * x,
+    "of another rank": lambda x, m: m * jnp.stack([x, x]),
+    "one truth": lambda x, m: m[1] * x,
+    "in jax.jit": lambda x, m: jax.jit(lambda x, m: m.astype(jnp.float32) * x)(x, m),
+    "in a loop": lambda x, m: lax.scan(lambda c, a: (c, m.astype(jnp.float32) * x), 0.0, x)[1],
+    "in a branch": lambda x, m: lax.cond(m[0], lambda: m.astype(jnp.float32) * x, lambda: x),
+    "in a checkpoint": lambda x, m: jax.checkpoint(lambda y: m * y)(x),
+    "in vmap": lambda x, m: jax.vmap(lambda a: m * a)(jnp.stack([x, x])),
+    "in vmap, converted": lambda x, m: jax.vmap(lambda a: (a > 0).astype(jnp.float32) * a)(jnp.stack([x, x])),
+    "a derivative": lambda x, m: jax.value_and_grad(lambda y: (m * y).sum())(x),
+    "a derivative, converted": lambda x, m: jax.value_and_grad(lambda y: (m.astype(jnp.float32) * y).sum())(x),
+    "a derivative of a mask": lambda x, m: jax.value_and_grad(lambda y: ((y > 0) * jnp.log(y)).sum())(x),
+    "jvp": lambda x, m: jax.jvp(lambda y: m * y, (x,), (x,)),
+    "a function of several operations": lambda x, m: jnp.average(x, weights=m),
+    "a scalar product": lambda x, m: m @ x,
+    "a product of a batch": lambda x, m: jnp.einsum("bi,bi->b", BOTH, jnp.stack([x, x])),
+    "all dimensions": lambda x, m: jnp.tensordot(BOTH, jnp.stack([x, x]), 2),
+    "no sum": lambda x, m: jnp.einsum("i,i->i", m, x),
+}
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_a_product_with_a_mask_is_zero_where_eager_jax_has_a_choice(name):
+    """Where one call is given booleans, XLA sees both the conversion and the product, and makes a choice of them: NaN
+    times False is 0. NaN before, where eager JAX has none."""
+    want, got = (jax.tree.leaves(f(X, MASK)) for f in (MASKED[name], dynacomp.jit(MASKED[name])))
+    for a, b in zip(want, got, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3 if a.dtype.itemsize == 2 else 1e-6)
+        assert np.array_equal(np.signbit(np.real(a)[a == 0]), np.signbit(np.real(b)[a == 0]))
