@@ -1,10 +1,12 @@
 """Finding a compiler, and one-line reasons for those that are missing, fail, hang, crash or lie."""
 
+import ctypes
 import signal
 import stat
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dynacomp.capture import _native
@@ -69,6 +71,41 @@ def test_makes_wrong_code(tmp_path):
     code = 'extern \\"C\\" int dynacomp_probe(int x) { return x; }'
     body = LIAR.format(f'echo "{code}" | g++ -shared -fPIC -xc++ - -o "$2"')
     assert "makes wrong code" in reason(script(tmp_path, body))
+
+
+CONSTANTS = """#include <cstdint>
+#include <cstring>
+#define WRITES(name, type, ...) extern "C" __attribute__((visibility("default"))) void name(void* out) { \\
+  static const type known[] = {__VA_ARGS__}; memcpy(out, known, sizeof known); }
+WRITES(longs, int64_t, 0, 0, 0, 0, 3, 3, 0, 0)
+WRITES(doubles, double, 2.5, 2.5, 0, 0)
+WRITES(floats, float, 1, 1, 1, 1, 0, 0, 0, 0)
+WRITES(ints, int32_t, 5, 5, 5, 5, 0, 0, 0, 0, 0, 0, 0, 0, 7, 7, 7, 7)
+"""
+
+
+def test_constants_are_written_as_they_are(tmp_path):
+    """g++ 12 gets those wrong whose lower half is one number, where it is tuned for a CPU of Intel's."""
+    out = tmp_path / "constants.so"
+    compiler.find(()).build(CONSTANTS, out)
+    library = compiler.open_library(out)
+    rows = (("longs", np.int64, [0] * 4 + [3, 3, 0, 0]), ("doubles", np.float64, [2.5, 2.5, 0, 0]),
+            ("floats", np.float32, [1] * 4 + [0] * 4), ("ints", np.int32, [5] * 4 + [0] * 8 + [7] * 4))
+    for name, dtype, want in rows:
+        got = np.full(len(want), 9, dtype)
+        getattr(library, name)(ctypes.c_void_p(got.ctypes.data))
+        assert got.tolist() == want
+
+
+def test_flags_under_which_constants_are_wrong_are_not_taken(tmp_path, monkeypatch):
+    """A compiler that has the defect without those that avoid it."""
+    plain = compiler._PROBE.replace("dynacomp_constants(written)", "dynacomp_constants(written); written[7] = 3")
+    monkeypatch.setattr(compiler, "_PROBE", plain)
+    compiler._probed.cache_clear()
+    try:
+        assert "makes wrong code" in reason(("g++",))
+    finally:
+        compiler._probed.cache_clear()
 
 
 def test_makes_what_does_not_load(tmp_path):

@@ -106,7 +106,7 @@ def test_short_loops_use_the_narrowest_register(dtype, length):
     program = compiled(steps, x)
     got, want = program(x)[0], steps(x)
     assert got.dtype == want.dtype
-    tolerance = 3e-2 if x.itemsize < 4 else 1e-5
-    np.testing.assert_allclose(np.asarray(got, np.float32), np.asarray(want, np.float32), rtol=tolerance)
+    tolerance, least = (3e-2, 1e-3) if x.itemsize < 4 else (1e-5, 0)  # XLA rounds subnormals as the CPU at hand does
+    np.testing.assert_allclose(*(np.asarray(y, np.float32) for y in (got, want)), rtol=tolerance, atol=least)
     few = dtype == "float32" and 4 < length <= 8
     assert not few or "lanes_for<4, " in "".join(program.source.values())
