@@ -43,11 +43,11 @@ from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.tracing.lowered_args import lower_arg
 from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.values.callables import BuiltinMethodV
-from dynacomp.capture.values.computed import ArrayV, NumberV, ScalarV, SizeV
+from dynacomp.capture.values.computed import ArrayV, NdArrayV, NumberV, ScalarV, SizeV
 from dynacomp.capture.values.constant import Const, holds, is_const
 from dynacomp.capture.values.containers import ListV, SequenceV, SliceV, TupleV
 from dynacomp.capture.values.kind import Kind, define, kind
-from dynacomp.capture.values.questions import is_graph_array, is_size
+from dynacomp.capture.values.questions import is_graph_array, is_made_array, is_size
 from dynacomp.capture.values.standing import LaterV
 from dynacomp.capture.values.value import Value, as_python, children, now, type_of
 from dynacomp.capture.wrapping import ndarrays
@@ -72,8 +72,13 @@ for _fn, _twin in (*((fn, jnp.array) for fn in COPIES), *((getattr(np, name), ge
     TWINS[_fn] = _twin
 TWIN_METHODS = {"any": jnp.any, "all": jnp.all, "argmax": jnp.argmax, "argmin": jnp.argmin, "copy": jnp.array,
                 "__getitem__": operator.getitem}
+AXIS_FIRST = {"all", "any", "argmax", "argmin", "argsort", "sum", "mean", "max", "min"}
 PLACES = {"argsort", "argmax", "argmin"}
 NAMED = {"axis", "dtype"}  # arguments of functions
+# Of whole numbers and truths NumPy warns of nothing but an empty mean, of comparisons neither; floats may overflow.
+WHOLE = "biu"
+WHOLE_FUNCTIONS, WHOLE_METHODS = (np.sum, np.mean, np.max, np.min), {"sum", "mean", "max", "min"}
+COMPARISONS = (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge)
 WIDE = (float, np.float64, "float64")  # to which NumPy converts without a warning
 CLOSED = {operator.add, operator.sub, operator.mul, operator.iadd, operator.isub, operator.imul}
 
@@ -168,6 +173,12 @@ def _fixed_constant(cap: Capture, v: Const) -> Value | None:
     return v if all(is_literal(x) or isinstance(x, (slice, type, types.EllipsisType)) for x in found) else None
 
 
+def _fixed_known(cap: Capture, v: NdArrayV) -> Value | None:
+    """A copy: the program may store into its own."""
+    known = v.recipe is None and v.array.dtype.kind in WHOLE + "f" and v.array.size <= LARGEST
+    return ndarrays.of_array(cap, v.array.copy()) if known else None
+
+
 def _array_like(v: ArrayV, which: int) -> np.ndarray:
     return np.zeros([_sized(d, which) for d in v.aval.shape], v.aval.dtype)
 
@@ -185,6 +196,7 @@ HELD: dict[type, Held] = {
                  lambda v: all(map(_is_fixed, v.items))),
     ArrayV: Held(_fixed_array, lambda v: 1, _array_like, lambda v: all(isinstance(d, int) for d in v.aval.shape)),
     NumberV: Held(depth=lambda v: 1, like=lambda v, which: v.kind(FAR if which else 1)),
+    NdArrayV: Held(_fixed_known, like=lambda v, which: v.array),
     ScalarV: Held(like=_scalar_like, steady=lambda v: False),
     SizeV: Held(like=lambda v, which: _sized(v.expr, which), steady=lambda v: False),
     LaterV: Held(depth=lambda v: v.depth, like=lambda v, which: v.other if which else v.obj,
@@ -197,7 +209,8 @@ HELD: dict[type, Held] = {
 
 def call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
     """A call of one of NumPy's functions."""
-    if FUNCTIONS.get(fn) is None or not kwargs.keys() <= NAMED or not all(holds(v, object) for v in kwargs.values()):
+    known = FUNCTIONS.get(fn) or fn in WHOLE_FUNCTIONS and len(args) == 1 and _is_whole(args[0])
+    if not known or not kwargs.keys() <= NAMED or not all(holds(v, object) for v in kwargs.values()):
         return None
     named = {k: as_python(v) for k, v in kwargs.items()}
     if fn in COPIES and (len(args) != 1 or "axis" in named) or "dtype" in named and named["dtype"] not in WIDE:
@@ -207,10 +220,24 @@ def call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value]) -> 
     return made(cap, functools.partial(fn, **named) if named else fn, *args)
 
 
+def _is_whole(v: Value, kinds: str = WHOLE) -> bool:
+    """Whether it is an array that Python makes, of numbers of such kinds."""
+    return isinstance(v, LaterV) and type(v.obj) is np.ndarray and v.obj.dtype.kind in kinds
+
+
+def _comparison(cap: Capture, op: Any, a: Value, b: Value) -> LaterV | None:
+    """`a == b` of numbers of NumPy's, element by element."""
+    numbers = (_is_whole(v, WHOLE + "f") or is_made_array(v) or is_const(v) and type(v.value) in (int, float, bool)
+               for v in (a, b))
+    return made(cap, op, a, b) if op in COMPARISONS and all(numbers) else None
+
+
 def arithmetic(cap: Capture, op: Any, a: Value, b: Value) -> LaterV | None:
-    """`a op b` of Python's numbers: the result is of one type, whatever they are, and an int as large as it has to be.
-    Sizes change with the call; one that may be 0 divides nothing here."""
+    """`a op b` of NumPy's arrays, which are compared, or of Python's numbers: the result is of one type, whatever they
+    are, and an int as large as it has to be. Sizes change with the call; one that may be 0 divides nothing here."""
     kinds = type_of(a), type_of(b)
+    if np.ndarray in kinds:
+        return _comparison(cap, op, a, b)
     divided = op in (operator.truediv, operator.itruediv) and (
         is_const(b) and bool(b.value) or is_size(b) and size_values.is_positive(size_values.expr_of(b)))
     if not (op in CLOSED or divided) or not all(k in (int, float, bool) for k in kinds):
@@ -221,7 +248,10 @@ def arithmetic(cap: Capture, op: Any, a: Value, b: Value) -> LaterV | None:
 def call_method(cap: Capture, value: Any, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """A method of an array that Python makes, or of one of JAX that Python looks into."""
     arrays = is_graph_array(value) or isinstance(value.obj, (np.ndarray, np.generic))
-    found = made(cap, ndarrays.Method(name), value, *args) if arrays and name in METHODS and not kwargs and (
+    if kwargs.keys() == {"axis"} and not args and name in AXIS_FIRST:
+        args, kwargs = [kwargs["axis"]], {}
+    known = name in METHODS or name in WHOLE_METHODS and len(args) < 2 and _is_whole(value)
+    found = made(cap, ndarrays.Method(name), value, *args) if arrays and known and not kwargs and (
         name != "__getitem__" or _is_index(cap, value, args[0])) else None
     if found is None:
         raise Break("leaves", f".{name}() of what Python makes of arrays")

@@ -428,8 +428,8 @@ UNKNOWN = (OpaqueV, StreamV)
 # Who computes an operator, and who says whether two objects are equal: the first of those that are asked.
 OPERANDS = Pairs(
     Pair(trace_states.compare, some=(TraceStateV,)),
-    Pair(_of_numpy, some=(NdArrayV,)),
     Pair(lambda cap, op, a, b: later.arithmetic(cap, op, a, b), some=(LaterV,)),
+    Pair(_of_numpy, some=(NdArrayV,)),
     Pair(unlike.compare, some=(NumberV, *host_functions.CHANGING)),
     Pair(_of_container),
     Pair(lambda cap, op, a, b: graph_scalars.binary(cap, op, a, b), some=(NumberV,)),

@@ -58,7 +58,17 @@ def condition(x):
     return x * 2, int(np.asarray(jnp.arange(3))[1]), float(np.asarray(x)[0]) > 3
 
 
-@pytest.mark.parametrize("program", [kept, asked, functions, parts, numbers, texts, to_jax, condition])
+def counted(x):
+    labels = np.array([3, 1, 2])
+    found = np.asarray(jnp.argsort(-x))[:3]
+    right = found == labels
+    labels[0] = 9
+    accuracy = right.mean()
+    return (accuracy, f"{accuracy:.1%}", float(np.mean(found == np.asarray(jnp.arange(3)))), int((right != True).sum()),  # noqa: E712
+            labels, (np.asarray(x) > 0.5).sum(axis=0), found.max(), found == 300, np.asarray(x) != np.asarray(x))
+
+
+@pytest.mark.parametrize("program", [kept, asked, functions, parts, numbers, texts, to_jax, condition, counted])
 def test_one_graph(program):
     check_one_graph(program, (X,), (WITH_NAN,))
 
@@ -140,13 +150,22 @@ def second(x, n, k):
     return np.asarray(jnp.arange(n) * k)[1], x
 
 
+def of_none(x, n, k):
+    a = np.asarray(jnp.arange(n - 1) * k)
+    return a.max(), x
+
+
+def unlike_lengths(x, n, k):
+    return (np.asarray(jnp.arange(n) * k) < np.asarray(jnp.arange(6 - n % 5) * k)).mean(), x
+
+
 def two_lengths(x, n, k):
     a, b = np.asarray(jnp.arange(n) * k), np.asarray(jnp.arange(6 - n % 5) * k)
     return np.stack([a, b]), np.logical_and(a, b), x
 
 
 @pytest.mark.parametrize("program", [by_mask, by_number, by_int, by_array, of_shape, of_shape_by_function, in_halves,
-                                     second, two_lengths])
+                                     second, of_none, unlike_lengths, two_lengths])
 def test_content_and_numbers_that_make_it_raise_or_longer(program):
     def guarded(x, n, k):
         try:
