@@ -29,12 +29,14 @@ from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bodies.body_variants import is_array, is_known, way_of
 from dynacomp.capture.bodies.treedef_contents import is_marked
 from dynacomp.capture.bodies.trees import unflattened
+from dynacomp.capture.graph.answering import Answering
 from dynacomp.capture.graph.avals import Aval, Counted, aval_of, blank, is_aval, weak
 from dynacomp.capture.graph.graph import Builder, Graph, Node, Tree, closures_in, is_node, nodes_in
 from dynacomp.capture.graph.graph_sizes import aval as aval_with_sizes
 from dynacomp.capture.graph.interpreter import materialise, run_body
 from dynacomp.capture.graph.silence import giving, noting
 from dynacomp.capture.graph.sizes import canonical
+from dynacomp.capture.numbers.asked_numbers import Questions, asked
 from dynacomp.capture.symbolic.libraries import is_compiled
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
@@ -177,7 +179,8 @@ class Standin:
             raise Break("effect_in_body", "a transformed function that changes outer objects is called twice")
         graph, captured = self.found.setdefault(place, {})[way] = self.graphs[key]
         real = self.cap.libraries.real
-        stands = [real[n] if n in real else stand_for(self.cap, n) for n in captured]
+        known = questions(self.cap)
+        stands = [real[n] if n in real else asked(self.cap, stand_for(self.cap, n), n, known) for n in captured]
         self.cap.libraries.stands.update((id(x), (x, n)) for s, n in zip(stands, captured) for x in (s, *_spelled(s)))
         with noting([]):  # its calls have been heard
             made = run_body(graph, stands, args, kwargs)
@@ -335,6 +338,15 @@ class Itself(dict[Any, Any]):
 
     def __missing__(self, node: Any) -> Any:
         return node
+
+
+def questions(cap: Capture) -> Questions:
+    """The numbers that libraries ask something, by their Nodes in the body at hand."""
+    known = cap.numbers.scalar_nodes if cap.lessons.answers else {}
+    read = {v.source: v for _, v in cap.numbers.scalar_reads}
+    found = {node: read[source] for source, node in known.items() if source in read}
+    return {inside: (node.target, v) for node, v in found.items() if isinstance(node.target, Answering)
+            and (inside := seen_inside(cap, node)) is not None}
 
 
 def _numbers(cap: Capture) -> set[Node]:

@@ -7,6 +7,7 @@
                      is that graph
     verifier         Is a Graph well formed? Run between passes, it finds the pass that broke something
     interpreter      Runs a Graph node by node: the oracle for every pass, and how JAX traces a Graph
+    answering        Numbers of Python's that a library asks something while JAX traces it
     known_traces     What JAX has made of a call when it was captured, bound in its place where the
                      Graph is traced
     graph_sizes      The sizes in a Graph: its symbols, and the Graph with other sizes in their place

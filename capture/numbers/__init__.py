@@ -6,6 +6,7 @@
     host_functions   Pure functions of numbers and strings that change from call to call: Python computes them in
                      each call
     applied          Calls of NumPy's whose arguments change from call to call
+    asked_numbers    Numbers that change and that a library asks something, while capture traces it
     graph_inputs     Inputs of the Graph: placeholders for what exists before the call, each with its Source
     given_arrays     NumPy arrays that exist before the call: constants by their content, or data
     host_arrays      NumPy arrays made of numbers that change: NumPy computes them in each call, before the program

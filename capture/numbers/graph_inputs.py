@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from dynacomp.capture.graph.answering import PLAIN, Answering
 from dynacomp.capture.graph.avals import Aval, aval_of
 from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.numbers import size_values
@@ -39,9 +40,16 @@ def scalar_node(cap: Capture, value: ScalarV) -> Node:
             raise NeedsConcrete(value) from None
         if type(value.hint) is int:
             _hold_int(cap, value.source, np.iinfo(aval.dtype))
-        known = cap.numbers.scalar_nodes[value.source] = add_input(cap, value.source, aval)
+        known = cap.numbers.scalar_nodes[value.source] = _answering(cap, add_input(cap, value.source, aval), value)
     cap.numbers.scalar_reads.append((cap.progress.steps, value))
     return known
+
+
+def _answering(cap: Capture, node: Node, value: ScalarV) -> Node:
+    """What stands for a number where libraries ask it something, and is to answer; else the placeholder itself."""
+    if not cap.lessons.answers or type(value.hint) not in PLAIN:
+        return node
+    return own(cap, outer_builder(cap).call(Answering(node.name), (node,), {}, node.aval, cap.where(), "answering"))
 
 
 def _hold_int(cap: Capture, source: S.Source, limits: Any) -> None:

@@ -99,6 +99,7 @@ class Lessons:
     counted: set[str] = field(default_factory=set)  # numbers that the call changes where it found them
     memos: set[Any] = field(default_factory=set)  # dicts of libraries' contexts that a call after a guard has added to
     reads_record: bool = False  # a list is looked at in which `warnings.catch_warnings` records what is left to Python
+    answers: bool = False  # libraries ask changing numbers something: what stands for these answers
     each_checked: bool = False  # a metaclass's check of an instance changes something, see `class_checks`
 
     def learnt(self) -> int:

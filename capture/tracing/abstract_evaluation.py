@@ -29,13 +29,14 @@ from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bodies.lossy_trees import has_lost, note_again, put_together
 from dynacomp.capture.bodies.placement import is_staged, puts_elsewhere
-from dynacomp.capture.bodies.subgraphs import passed_object, seen_inside
+from dynacomp.capture.bodies.subgraphs import passed_object, questions, seen_inside
 from dynacomp.capture.graph.avals import ARRAY_TYPE, is_aval, of_struct
 from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.graph.graph_sizes import sizes_in
 from dynacomp.capture.graph.known_traces import has_rules, known_trace, without_dead
 from dynacomp.capture.graph.sizes import Size, canonical
 from dynacomp.capture.numbers import size_values
+from dynacomp.capture.numbers.asked_numbers import asked
 from dynacomp.capture.numbers.narrowing import hold_narrowed
 from dynacomp.capture.symbolic.libraries import is_host, is_library, label
 from dynacomp.capture.symbolic.machine import Capture
@@ -320,15 +321,17 @@ def _on_nodes(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> Tra
     nodes = [n for n in every if n not in passed]
     known = cap.numbers.scalar_nodes
     numbers = {known[v.source]: v for _, v in cap.numbers.scalar_reads if v.source in known}
+    known_questions = questions(cap)
     seen = Trace(passes=bool(passed))
 
-    def run(*tracers: Any) -> list[Any]:
+    def run(*given: Any) -> list[Any]:
         if not is_staged(cap):
             always_anew(trace_ctx.trace)
         cap.libraries.traces.append(trace_ctx.trace)
+        tracers = [asked(cap, t, n, known_questions) for t, n in zip(given, nodes)]
         outer, cap.libraries.stands = cap.libraries.stands, {id(t): (t, n) for t, n in zip(tracers, nodes)}
-        given = {id(t): (t, numbers[n]) for t, n in zip(tracers, nodes) if n in numbers}
-        passed_on, cap.libraries.passing = cap.libraries.passing, given
+        passing = {id(t): (t, numbers[n]) for t, n in zip(tracers, nodes) if n in numbers}
+        passed_on, cap.libraries.passing = cap.libraries.passing, passing
         counted, cap.libraries.counted = cap.libraries.counted, {}
         try:
             return within(*tracers)

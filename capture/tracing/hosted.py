@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from typing import Any
 import jax
 
 from dynacomp.capture.base.errors import Break
+from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.bodies.subgraphs import Standin, place_of
 from dynacomp.capture.graph.graph import Node, Tree
 from dynacomp.capture.numbers import size_values
@@ -173,8 +175,9 @@ def _is_real(content: Any) -> bool:
 
 def refuse_given_back(cap: Capture, made: Any) -> None:
     """Break where a library's call has `made` something of what only functions hold that were made for it: the capture
-    would take that for another object."""
-    held = {id(x): x for known in cap.libraries.hosted.values() if isinstance(known, Made) for x in known.held()}
+    would take that for another object. Literals are what they are."""
+    every = (known.held() for known in cap.libraries.hosted.values() if isinstance(known, Made))
+    held = {id(x): x for x in itertools.chain.from_iterable(every) if not is_literal(x)}
     if held and any(id(x) in held for x in jax.tree.leaves(made, is_leaf=lambda x: id(x) in held)):
         raise Break("body", "a library gives back what a function of the program's holds")
 
@@ -194,7 +197,7 @@ def _real(content: Any) -> Any:
 
 def _content(cap: Capture, value: Value) -> Any:
     """What a cell or a default holds; Break where that may change, or exists only when the code runs."""
-    value = size_values.known(cap, cap.realize(value), "a function that a library runs in a context of its own")
+    value = size_values.known(cap, cap.realize(value))  # left to Python, a whole model would run eagerly
     return CONTENTS.get(type(value), _unknown)(cap, value)
 
 
@@ -250,6 +253,12 @@ def _unknown(cap: Capture, value: Value) -> Any:
                         "for a library that runs it in a context of its own")
 
 
+def _number(cap: Capture, value: ScalarV) -> Any:
+    """A float is an array, as one that is given to the library; an int, a truth or a text more often decides what the
+    library makes (a layer's width)."""
+    return lowered(cap, value) if type(value.hint) is float else as_python(value)
+
+
 def lowered(cap: Capture, value: Value) -> Any:
     """As it stands among a node's arguments."""
     row = kind(value).argument
@@ -263,6 +272,6 @@ def is_tree(obj: Any) -> bool:
 
 CONTENTS: dict[type, Callable[[Capture, Any], Any]] = {
     CellV: _cell, ArrayV: lowered, TupleV: _tuple, ListV: _list, DictV: _dict, ObjectV: _object,
-    ScalarV: lambda cap, v: as_python(v),
+    ScalarV: _number,
     Const: _constant,
     **dict.fromkeys((FunctionV, PartialV, MethodV), _function)}

@@ -45,7 +45,7 @@ from dynacomp.capture.tracing.library_effects import noticing
 from dynacomp.capture.tracing.library_reads import overhearing
 from dynacomp.capture.tracing.lowered_args import leaf_nodes, rebuild, shows_values
 from dynacomp.capture.values import sources as S
-from dynacomp.capture.values.computed import NeedsConcrete
+from dynacomp.capture.values.computed import NeedsConcrete, ScalarV
 from dynacomp.capture.wrapping.ndarrays import holds_numpy
 from dynacomp.capture.wrapping.spelled_sizes import spell_next
 
@@ -134,6 +134,8 @@ def traced(cap: Capture, fn: Any, run: Any, nodes: list[Node]) -> Any:
         cap.lessons.order += 1
         raise Restart() from None
     except CONCRETE as error:
+        if isinstance(error, jax.errors.TracerBoolConversionError):
+            _answer_next(cap, step, nodes)
         _fix_numbers(cap, fn, step, nodes)
         _show_arrays(cap, nodes)
         if any(sizes_in(*(n.aval for n in nodes))):  # which may be what it looks at
@@ -195,6 +197,13 @@ def _spell_numbers(cap: Capture, fn: Any, nodes: list[Node]) -> None:
     spell_next(cap, fn, {s for s, n in cap.numbers.scalar_nodes.items() if seen_inside(cap, n) in nodes})
 
 
+def _answer_next(cap: Capture, step: int, nodes: list[Node]) -> None:
+    """Restart where changing numbers are among what a failing call was given: the next attempt answers for them."""
+    if not cap.lessons.answers and any(map(_is_given(cap, step, nodes), cap.numbers.scalar_reads)):
+        cap.lessons.answers = True
+        raise Restart()
+
+
 def _fix_numbers(cap: Capture, fn: Any, step: int, nodes: list[Node]) -> None:
     """Changing Python numbers that a failing call was given, in what earlier calls have made of them too
     (`x.at[:n]`), or has read since `step` in its bodies, become constants: it may want those. NumPy's are sizes before
@@ -203,13 +212,18 @@ def _fix_numbers(cap: Capture, fn: Any, step: int, nodes: list[Node]) -> None:
     _spell_numbers(cap, fn, nodes)
     enters = bool(cap.lessons.entered) and may_enter(cap, fn) and any(sizes_in(*(n.aval for n in nodes)))
     sizes_first = sorted(cap.numbers.scalar_reads, key=lambda read: not size_values.may_become(cap, read[1]))
-    for read_at, value in sizes_first:
+    for _, value in filter(_is_given(cap, step, nodes), sizes_first):
         if enters and value.source and all(isinstance(s, S.Dim) for s in value.source.numbers()):
             continue
-        if read_at >= step or value.source and seen_inside(cap, cap.numbers.scalar_nodes[value.source]) in nodes:
-            if not size_values.may_become(cap, value):
-                enter_others(cap, fn)
-            raise NeedsConcrete(value)
+        if not size_values.may_become(cap, value):
+            enter_others(cap, fn)
+        raise NeedsConcrete(value)
+
+
+def _is_given(cap: Capture, step: int, nodes: list[Node]) -> Callable[[tuple[int, ScalarV]], bool]:
+    """Whether a number that was read is among `nodes`, or was read in a call's bodies, since `step`."""
+    known = cap.numbers.scalar_nodes
+    return lambda read: bool(read[0] >= step or read[1].source and seen_inside(cap, known[read[1].source]) in nodes)
 
 
 def _show_arrays(cap: Capture, nodes: list[Node]) -> None:

@@ -28,8 +28,8 @@ def same(fn, calls, **how):
     for args in calls:
         want, got = fn(*args), compiled(*args)
         assert jax.tree.structure(got) == jax.tree.structure(want)
-        assert jax.tree.all(jax.tree.map(lambda a, b: a.shape == b.shape and bool(jnp.allclose(a, b, atol=1e-5)),
-                                         want, got))
+        assert jax.tree.all(jax.tree.map(lambda a, b: type(a) is type(b) and jnp.shape(a) == jnp.shape(b) and bool(
+            jnp.allclose(a, b, atol=1e-5)), want, got))
     return dynacomp.stats()
 
 
@@ -286,18 +286,39 @@ def test_flax_runs_the_programs_functions_around_arrays():
         assert same(evaluate, calls, fullgraph=True)["frames_captured"] == 2
 
 
-def dropped_net(x, key, rate):
+def wide_net(x, key, width):
     def net(x):
-        return hk.Linear(1)(hk.dropout(hk.next_rng_key(), rate, jax.nn.relu(hk.Linear(4)(x))))
+        return hk.Linear(1)(jax.nn.relu(hk.Linear(width)(x)))
 
     f = hk.transform(net)
     return f.apply(f.init(key, x), key, x)
 
 
 def test_a_number_that_a_model_holds_is_constant_in_as_many_entries_as_a_code_may_have():
-    """Left to Python, as what changes often is elsewhere, the whole model would run eagerly, for the rates that came
+    """Left to Python, as what changes often is elsewhere, the whole model would run eagerly, for the widths that came
     before, too."""
-    rates = [0.1 * n for n in range(1, 8)]
-    stats = same(dropped_net, [(X, KEY, rate) for rate in (*rates, *rates)], fullgraph=True)
-    assert stats["frames_captured"] == len(rates)
+    widths = range(1, 8)
+    stats = same(wide_net, [(X, KEY, width) for width in (*widths, *widths)], fullgraph=True)
+    assert stats["frames_captured"] == len(widths)
     assert not stats["frames_eager"]
+
+
+def test_a_float_that_a_function_is_made_around_is_an_array():
+    """Of each rate a capture before, and the model in Python after eight."""
+    def scaled(x, key, rate):
+        f = hk.without_apply_rng(hk.transform(lambda x: hk.Linear(2)(x) * rate))
+        return f.apply(f.init(key, x), x), rate
+
+    stats = same(scaled, [(X, KEY, 0.1 * n) for n in range(1, 13)], fullgraph=True)
+    assert stats["frames_captured"] == 2
+    assert not stats["frames_eager"]
+
+
+def test_a_literal_that_a_function_is_made_around_is_given_back():
+    """Before, the library's call broke: the literal was taken for an object that only the function holds."""
+    def scaled(x, key, rate):
+        f = hk.without_apply_rng(hk.transform(lambda x: (hk.Linear(2)(x) * rate, rate)))
+        return f.apply(f.init(key, x), x)
+
+    stats = same(scaled, [(X, KEY, rate) for rate in (0.5, 0.5, 0.7, 0.9, 1.1)], fullgraph=True)
+    assert stats["frames_captured"] == 2
