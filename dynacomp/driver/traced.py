@@ -46,7 +46,7 @@ from dynacomp.driver.placed import PlacedProgram
 from dynacomp.driver.rules import Acts, Rules, before, rules_in
 from dynacomp.lowering.autodiff.region import TOLD_AFTER, Derived, Program, Region, Sizes, apply, closes_over_tracers
 from dynacomp.lowering.primitives.specialise import at_sizes
-from dynacomp.lowering.primitives.translate import trace, unwrap, wrap
+from dynacomp.lowering.primitives.translate import masks_marked, trace, unwrap, wrap
 from dynacomp.lowering.sizes.dims import SymbolicShapeError
 from dynacomp.options import Options
 
@@ -112,7 +112,7 @@ class TracedProgram:
     def __init__(self, graph: Graph, options: Options, order: int = 0) -> None:
         self.graph, self.options = graph, options
         self.order = order if lacks_rules(graph) else None
-        self.run, self.own_rules = interpreted(graph), rules_in(graph)
+        self.run, self.own_rules = interpreted(masks_marked(graph)), rules_in(graph)
         self.live = [is_node(x) for x in jax.tree.leaves(graph.output)]
         self.symbols = symbols_of(graph)
         self.regions: dict[tuple[Aval, ...], Derived] = {}

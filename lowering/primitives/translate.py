@@ -170,13 +170,17 @@ def _marked(graph: Graph, output: Any, scope_of: Callable[[int, Node], str | Non
 
 
 def _bodies_marked(value: Any) -> Any:
-    """An argument, calls that are given booleans marked in its bodies: see `translate_rules.mask_of`."""
+    """An argument, its bodies as `masks_marked` gives them."""
     if not is_closure(value):
         return map_parts(value, _bodies_marked)
-    graph = value.graph
-    if _has_marks(graph):
-        graph = _marked(graph, graph.output, lambda i, node: f"mask_{i}" if _takes_booleans(node) else None)
-    return Closure(graph, value.captured, value.signature)
+    return Closure(masks_marked(value.graph), value.captured, value.signature)
+
+
+def masks_marked(graph: Graph) -> Graph:
+    """`graph`, calls that are given booleans under a name scope each: see `translate_rules.mask_of`."""
+    if not _has_marks(graph):
+        return graph
+    return _marked(graph, graph.output, lambda i, node: f"mask_{i}" if _takes_booleans(node) else None)
 
 
 def _has_marks(graph: Graph) -> bool:

@@ -322,3 +322,23 @@ def test_a_product_with_a_mask_is_zero_where_eager_jax_has_a_choice(name):
     for a, b in zip(want, got, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-3 if a.dtype.itemsize == 2 else 1e-6)
         assert np.array_equal(np.signbit(np.real(a)[a == 0]), np.signbit(np.real(b)[a == 0]))
+
+
+OUTSIDE = {
+    "grad": lambda f: jax.value_and_grad(lambda x: f(x).sum()),
+    "jvp": lambda f: lambda x: jax.jvp(f, (x,), (x,)),
+    "vjp": lambda f: lambda x: jax.vjp(f, x)[0],
+    "linearize": lambda f: lambda x: jax.linearize(f, x)[0],
+    "hessian": lambda f: jax.hessian(lambda x: f(x).sum()),
+    "vmap": lambda f: lambda x: jax.vmap(f)(jnp.stack([x, x])),
+}
+
+
+@pytest.mark.parametrize("how", OUTSIDE)
+@pytest.mark.parametrize("fn", [lambda x: MASK * x, lambda x: MASK.astype(jnp.float32) * x,
+                                lambda x: (x > 0) * jnp.log(x), lambda x: (x > 0).astype(x.dtype) * x],
+                         ids=["mask", "converted mask", "condition", "converted condition"])
+def test_a_product_with_a_mask_where_jax_transforms_the_caller(how, fn):
+    want, got = (jax.tree.leaves(OUTSIDE[how](f)(X)) for f in (fn, dynacomp.jit(fn)))
+    for a, b in zip(want, got, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5)
