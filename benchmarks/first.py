@@ -61,6 +61,11 @@ class Row:
     costs: dict[str, Cost]
     failed: str = ""
 
+    @property
+    def is_left_out(self) -> bool:
+        """Whether a library is not installed that the program needs."""
+        return "ModuleNotFoundError" in self.failed
+
 
 def main() -> int:
     asked = parsed()
@@ -73,7 +78,7 @@ def main() -> int:
     console.print(closing(rows), soft_wrap=True, highlight=False)
     if asked.json:
         Path(asked.json).write_text(json.dumps([asdict(r) for r in rows]))
-    return int(any(r.failed for r in rows))
+    return int(any(r.failed and not r.is_left_out for r in rows))
 
 
 def parsed() -> argparse.Namespace:
@@ -182,7 +187,7 @@ def lines(rows: list[Row]) -> Iterator[str]:
         if clock:
             yield (f"{one} / {other}: {geometric_mean(clock):.2f}, at most {max(clock):.2f}; "
                    f"of the CPUs {geometric_mean(cpu):.2f}, at most {max(cpu):.2f} ({len(clock)} programs)")
-    yield from (f"failed: {r.name}: {r.failed}" for r in rows if r.failed)
+    yield from (f"{'left out' if r.is_left_out else 'failed'}: {r.name}: {r.failed}" for r in rows if r.failed)
 
 
 if __name__ == "__main__":
