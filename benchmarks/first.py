@@ -63,8 +63,8 @@ class Row:
 
     @property
     def is_left_out(self) -> bool:
-        """Whether a library is not installed that the program needs."""
-        return "ModuleNotFoundError" in self.failed
+        """Whether a library is not installed that the program needs, without us too."""
+        return self.failed.startswith("jax: ModuleNotFoundError")
 
 
 def main() -> int:
