@@ -139,8 +139,6 @@ def call_method(cap: Capture, value: PrivateV, name: str, args: list[Value], kwa
     that the class finds under that name (`super().seed`)."""
     obj, cls = value.obj, value.cls
     raw = lookup(cls, name)[1] if raw is None else raw
-    if isinstance(raw, types.FunctionType) and not all(map(is_known_literal, (*args, *kwargs.values()))):
-        return cap.call(Const(raw), [value, *args], kwargs)
     if name in SHOWING and cls not in INDEXED:
         raise Break("leaves", f"{name} of a {cls.__qualname__}")
     if name == "__iter__" and cls in INDEXED:
@@ -150,6 +148,8 @@ def call_method(cap: Capture, value: PrivateV, name: str, args: list[Value], kwa
     drawn = seeded_generators.draw(cap, value, name, args, kwargs)
     if drawn is not None:
         return drawn
+    if isinstance(raw, types.FunctionType) and not all(map(is_known_literal, (*args, *kwargs.values()))):
+        return cap.call(Const(raw), [value, *args], kwargs)
     if name == "shuffle" and len(args) == 1 and is_list(args[0]) and args[0].cls is list and not kwargs:
         return _shuffle(cap, obj, args[0])
     given, named = _given(cap, args, kwargs, f"{cls.__name__}.{name}")
@@ -283,7 +283,7 @@ def _emit(e: Emitter, v: PrivateV) -> None:
     if v.cls is REENTRANT and v.obj._is_owned():
         raise Unbuildable(v, "a lock that is held")
     if v.recipe is not None:
-        e.call(seeded_generators.twin, lambda: load_source(e, v.recipe))
+        e.call(seeded_generators.whole, lambda: load_source(e, v.recipe))
     else:
         e.call(CLASSES[v.cls].copy, lambda: e.call(Kept(v.obj)))
     e.remember(v)

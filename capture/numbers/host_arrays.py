@@ -130,11 +130,16 @@ class Call:
             if any(np.shape(v.real)[:1] == (len(found),) and self.cap.root.policy.changes_often(S.Dim(v.source, 0))
                    for v in self.data if v.source is not None):
                 self.refuse()  # it has as many parts as the data has rows, another number in each call
-            whole = self.recipe()
-            self.cap.guards.add("eq", S.Host("parts", (whole,), len), len(found))
-            parts = [self.part(x, of_array, part_of(whole, i, x)) for i, x in enumerate(found)]
-            return TupleV(parts) if type(found) is tuple else ListV(parts)
+            return self.parts(found, of_array, self.recipe())
         return Const(None) if found is None else self.part(found, of_array, self.recipe(quiet_below=quiet_below(found)))
+
+    def parts(self, found: Any, of_array: Callable[[Any], Any], whole: S.Host) -> Value:
+        """The Value of what is at `whole`, or of a tuple or list with so many parts."""
+        if type(found) not in (tuple, list):
+            return self.part(found, of_array, whole)
+        self.cap.guards.add("eq", S.Host("parts", (whole,), len), len(found))
+        parts = [self.part(x, of_array, part_of(whole, i, x)) for i, x in enumerate(found)]
+        return TupleV(parts) if type(found) is tuple else ListV(parts)
 
     def part(self, found: Any, of_array: Callable[[Any], Any], recipe: S.Host) -> Value:
         if type(found) is np.ndarray:
@@ -144,7 +149,7 @@ class Call:
             value.recipe = recipe
             self.cap.guards.add("ndarray", recipe, (None,) * found.ndim, found.dtype)
             return value
-        if type(found) in (int, float, bool) or dynamic_scalars.is_numpy_number(found):
+        if type(found) in (int, float, bool, str) or dynamic_scalars.is_numpy_number(found):
             self.cap.guards.add("is_type", recipe, type(found))
             return size_values.counted(self.cap, ScalarV(found, source=recipe))  # type: ignore[return-value]
         self.refuse()

@@ -1,4 +1,4 @@
-"""NumPy's generators of random numbers whose seeds, or the sizes that they are asked for, change from call to call.
+"""Generators of random numbers whose seeds, or the sizes that they are asked for, change from call to call.
 
 A generator that was given its seed draws what the seed says: `np.random.default_rng(seed).normal(size=(n, 2))` is a
 pure function of `seed` and `n`, which Python computes in each call, before the program runs (see `host_arrays`). Each
@@ -15,8 +15,10 @@ from __future__ import annotations
 import copy
 import hashlib
 import pickle
+import random
+import types
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -33,10 +35,14 @@ from dynacomp.capture.values.standing import PrivateV
 from dynacomp.capture.values.value import Value, type_of
 from dynacomp.capture.wrapping import ndarrays
 
-MAKERS: dict[str, Any] = {"RandomState": np.random.RandomState, "default_rng": np.random.default_rng}
-GENERATORS = (np.random.RandomState, np.random.Generator)
-OTHERS = {"bit_generator", "bytes", "get_state", "seed", "set_state", "spawn"}  # which draw no numbers
-DRAWS = {name for cls in GENERATORS for name in dir(cls) if not name.startswith("_")} - OTHERS
+MAKERS: dict[str, Any] = {"Random": random.Random, "RandomState": np.random.RandomState,
+                          "default_rng": np.random.default_rng}
+GENERATORS = (random.Random, np.random.RandomState, np.random.Generator)
+OTHERS = {"VERSION", "bit_generator", "bytes", "get_state", "getstate", "randbytes", "seed", "set_state", "setstate",
+          "spawn"}  # which draw no numbers
+DRAWS = {name for cls in GENERATORS for name in dir(cls) if not name.startswith("_")} - OTHERS | {"_randbelow"}
+RESULTS = (type(None), np.ndarray, int, float, str, list)
+SEED = np.random.SeedSequence(0)
 MOST_DRAWS = 64  # of one generator; behind those the graph breaks, and the generator is Python's
 
 
@@ -54,8 +60,8 @@ def made(cap: Capture, fn: Callable[..., Any], args: Sequence[Value], kwargs: di
 
 
 def draw(cap: Capture, value: PrivateV, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
-    """`value.name(*args)`, where the seed or an argument changes; None where all is known. Of a
-    generator that existed before, whose state captured code has set, only known numbers are drawn."""
+    """`value.name(*args)`, where the seed or an argument changes; None where all is known, and where Python's own code
+    tells what a method does with things that are not known."""
     changes = value.recipe is not None or value.cls in GENERATORS and _changes(cap, args, kwargs)
     if not changes:
         return None
@@ -63,19 +69,22 @@ def draw(cap: Capture, value: PrivateV, name: str, args: list[Value], kwargs: di
     few = value.recipe is None or value.recipe.size < MOST_DRAWS
     known = few and value.source is None and name in DRAWS and _are_taken(cap, args, kwargs)
     if not known or in_place and not (args and is_made_array(args[0])):
+        if isinstance(getattr(value.cls, name, None), types.FunctionType) and name in DRAWS and few and (
+                in_place or not _are_taken(cap, args, kwargs)):
+            return None
         raise Break("leaves", f"{value.cls.__name__}.{name} of what changes from call to call")
     call = host_arrays.Call(cap, shuffled if in_place else drawn, args, kwargs, lambda v: ndarrays.plain(cap, v))
     state, own = _place(call, value), call.args
     call.args = [own[0], state, *own[1:]] if in_place else [state, name, *own]
     for data in call.data:
         ndarrays.known_data(cap, data, call.fn)
-    generator = copy.deepcopy(value.obj)  # a draw that fails has not happened
+    generator = copied(value.obj)  # a draw that fails has not happened
     found = _computed(cap, call, getattr(generator, name), *_now(cap, args, kwargs))
-    if not (found is None or type(found) in (np.ndarray, int, float) or dynamic_scalars.is_numpy_number(found)):
+    if type(found) not in RESULTS and not dynamic_scalars.is_numpy_number(found):
         raise Break("leaves", f"a {type(found).__name__} that is drawn anew in each call")
     behind = Applied(drawn, [state, name, *own], call.kwargs)
     recipe = S.Host(repr(behind), tuple(call.places), behind)
-    result = Const(None) if found is None else call.part(found, lambda array: ndarrays.of_array(
+    result = Const(None) if found is None else call.parts(found, lambda array: ndarrays.of_array(
         cap, array if array.base is None else array.copy("K"), ndarrays.MAX_DATA), part_of(recipe, 0, found))
     value.obj, value.recipe = generator, recipe
     return result
@@ -126,23 +135,112 @@ class State:
         return f"state:{hashlib.sha256(self.pickled).hexdigest()[:16]}"
 
 
+@dataclass(eq=False)
+class Line:
+    """A generator that is drawn from, with what it has been asked since its start."""
+
+    start: Callable[[], Any]
+    generator: Any = None
+    log: list[Any] = field(default_factory=list)
+
+
+@dataclass(frozen=True, eq=False)
+class Moment:
+    """The state of a line's generator behind so many draws. Who draws at the last of its moments moves the generator
+    itself, which is nearly always so; at an earlier one, another does again what the log tells."""
+
+    line: Line
+    n: int = 0
+
+
+def reached(state: Any) -> Line:
+    """A line whose generator is in that state now."""
+    if isinstance(state, State):
+        return Line(lambda: pickle.loads(state.pickled), pickle.loads(state.pickled))
+    line, n = state[-1].line, state[-1].n
+    if len(line.log) != n or line.generator is None and n:
+        line, log = Line(line.start), line.log[:n]
+        line.generator = line.start()
+        for name, args, kwargs in log:
+            _asked(line, name, args, kwargs)
+    elif line.generator is None:
+        line.generator = line.start()
+    return line
+
+
+def _asked(line: Line, name: str, args: Any, kwargs: Any) -> Any:
+    before = copy.deepcopy(args) if name == "shuffle" else args  # which changes them
+    generator, line.generator = line.generator, None  # where it raises half-way, its state is none of the line's
+    found = getattr(generator, name)(*args, **kwargs)
+    line.generator = generator
+    line.log.append((name, before, kwargs))
+    return found
+
+
 def started(maker: str, /, *args: Any, **kwargs: Any) -> tuple[Any]:
-    return (MAKERS[maker](*args, **kwargs),)
-
-
-def twin(state: Any) -> Any:
-    """A generator of one's own in that state."""
-    return pickle.loads(state.pickled) if isinstance(state, State) else copy.deepcopy(state[-1])
+    """The state of a new generator."""
+    line = Line(lambda: MAKERS[maker](*args, **kwargs))
+    line.generator = line.start()
+    return (Moment(line),)
 
 
 def drawn(state: Any, name: str, /, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
-    """What is drawn, and the generator after that."""
-    generator = twin(state)
-    if name == "shuffle":  # what it changes is another expression's
-        args = copy.deepcopy(args)
-    return getattr(generator, name)(*args, **kwargs), generator
+    """What is drawn, and the state behind that."""
+    line = reached(state)
+    found = _asked(line, name, copy.deepcopy(args) if name == "shuffle" else args, kwargs)
+    return found, Moment(line, len(line.log))  # what a shuffle changes is another expression's
 
 
 def shuffled(array: Any, state: Any, /, *args: Any, **kwargs: Any) -> None:
     """In place: a copy, of which `Applied.changes` tells."""
-    twin(state).shuffle(array, *args, **kwargs)
+    _asked(reached(state), "shuffle", (array, *args), kwargs)
+
+
+def latest(state: Any) -> Any:
+    """A generator in that state, for who only looks at it."""
+    return reached(state).generator
+
+
+def twin(state: Any) -> Any:
+    """A generator of one's own in that state."""
+    return copied(latest(state))
+
+
+def whole(state: Any) -> Any:
+    """The same for the program: one that spawns others as its own would."""
+    return copy.deepcopy(latest(state))
+
+
+def snapshot(generator: Any) -> Any:
+    """Its state alone."""
+    if type(generator) is random.Random:
+        return generator.getstate()
+    if type(generator) is np.random.Generator:
+        return generator.bit_generator.state
+    return generator.get_state(legacy=False)
+
+
+def restore(generator: Any, state: Any) -> None:
+    """Brings a generator into a state that `snapshot` gave."""
+    if type(generator) is random.Random:
+        generator.setstate(state)
+    elif type(generator) is np.random.Generator:
+        generator.bit_generator.state = state
+    else:
+        generator.set_state(state)
+
+
+def like(generator: Any, state: Any) -> Any:
+    """One in that state, and otherwise as `generator` is."""
+    if type(generator) is random.Random:
+        made: Any = random.Random(0)
+    else:
+        bits = generator._bit_generator
+        made = type(generator)(type(bits)(SEED if bits.seed_seq is None else bits.seed_seq))
+    restore(made, state)
+    return made
+
+
+def copied(generator: Any) -> Any:
+    """Another that draws the same, in a part of `copy.deepcopy`'s time."""
+    return like(generator, snapshot(generator))

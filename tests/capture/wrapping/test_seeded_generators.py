@@ -1,7 +1,8 @@
-"""NumPy's generators of random numbers with seeds and sizes that change: one graph, and Python's numbers."""
+"""Generators of random numbers with seeds and sizes that change: one graph, and Python's numbers."""
 
 import copy
 import pickle
+import random
 import re
 
 import jax
@@ -64,8 +65,15 @@ def in_a_transformation(seed, n):
     return jax.grad(loss)(jnp.zeros(2))
 
 
+def pythons_own(seed, n):
+    r = random.Random(seed)
+    kept, some = copy.deepcopy(r), r.choices([1.5, 2.5], k=2)
+    return (jnp.arange(3.0) * r.random() + r.gauss(0, n), r.randint(0, n), r.choice(["a", "bb", "ccc"]), some,
+            r.choice((1, 5)), r.uniform(-1, n), kept.random())
+
+
 @pytest.mark.parametrize("program", [draws, sizes_of_one_seed, shuffles, copies, kept_by_an_object,
-                                     in_a_transformation], ids=lambda p: p.__name__)
+                                     in_a_transformation, pythons_own], ids=lambda p: p.__name__)
 def test_one_graph_serves_all_seeds_and_sizes(program):
     check_one_graph(program, *((seed, 4 + seed) for seed in range(6)), captures=2)
 
@@ -121,6 +129,17 @@ def sides(seed, n):
     return x
 
 
+def by_pythons_code(seed, n):
+    """What is asked of things that are not known is what Python's own code makes of the numbers that it draws."""
+    r, x = random.Random(seed % 2), jnp.arange(3.0)
+    order = list(range(n))
+    r.shuffle(order)
+    first = r.random(), r.choice([x, x + 1]), r.sample([x * 2, x], 1)
+    r.seed(4)
+    state = r.getstate()
+    return first, order, r.random(), r.gauss(0, 1), r.setstate(state), r.random(), x * r.randint(1, n), r.randbytes(2)
+
+
 def numpys_own(seed, n):
     np.random.seed(seed % 2)
     x = jnp.asarray(np.random.rand(n))
@@ -128,7 +147,7 @@ def numpys_own(seed, n):
 
 
 @pytest.mark.parametrize(("program", "inputs"), [
-    (numpys_own, [(n, 3 + n) for n in range(5)]),
+    (by_pythons_code, [(n, 3 + n) for n in range(6)]), (numpys_own, [(n, 3 + n) for n in range(5)]),
     (raises, [(1, 3), (2, 0), (3, 2), (-1, 2), (4, -2), (5, 6), (1.5, 2), (True, 2)]),
     (into_arrays, [(n, 3 + n) for n in range(4)]), (sides, [(n, 2 + n % 3) for n in range(6)])])
 def test_results_are_pythons_where_the_graph_breaks(program, inputs):
@@ -150,6 +169,12 @@ def test_a_state_stays_what_it_is():
     assert twin(state).random() == np.random.default_rng(3).random()
     np.testing.assert_array_equal(first, np.random.default_rng(3).random(2))
     assert drawn(behind, "random")[0] == np.random.default_rng(3).random(3)[2]
+    again = [drawn(behind, "random")[1], drawn(behind, "random")[1], drawn(behind, "integers", 0, 5)[1]]
+    assert [twin((moment,)).random() for moment in again] == [np.random.default_rng(3).random(4)[3]] * 2 + [
+        twin(drawn(behind, "integers", 0, 5)).random()]
+    with pytest.raises(ValueError, match="high <= 0"):
+        drawn(behind, "integers", 0, -1)
+    assert twin(behind).random() == np.random.default_rng(3).random(3)[2]
     fixed = State(pickle.dumps(np.random.RandomState(1)))
     items = np.arange(9)
     drawn(fixed, "shuffle", items)
