@@ -215,6 +215,25 @@ static int eval_contextual(Step *s, Run *run, const Call *call)
     return put(s, run, found);
 }
 
+static int eval_referent(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    PyObject *ref = run->regs[s->src], *found = NULL;
+    if (!PyWeakref_CheckRefExact(ref)) {
+        return 0;
+    }
+#if PY_VERSION_HEX >= 0x030D0000
+    if (PyWeakref_GetRef(ref, &found) < 0) {
+        PyErr_Clear();
+    } else if (found == NULL) {
+        found = Py_NewRef(Py_None);
+    }
+#else
+    found = Py_XNewRef(PyWeakref_GET_OBJECT(ref)); /* None, where it is gone */
+#endif
+    return put(s, run, found);
+}
+
 static int eval_item(Step *s, Run *run, const Call *call)
 {
     DC_UNUSED(call);
@@ -428,6 +447,7 @@ const StepKind dc_value_kinds[] = {
     {"plain", "ds", eval_plain, NULL},
     {"thread_dict", "ds", eval_thread_dict, finish_thread_dict},
     {"contextual", "dso", eval_contextual, NULL},
+    {"referent", "ds", eval_referent, NULL},
     {"item", "dsn", eval_item, NULL},
     {"key", "dso", eval_key, finish_key},
     {"known_key", "dson", eval_known_key, dc_finish_weakly},

@@ -22,13 +22,12 @@ from dynacomp.capture.arithmetic.subscripts import subscript
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.bodies.subgraphs import signature_of
 from dynacomp.capture.calls.calls import BUILTINS, BY_TYPE, OPENED, as_function, call, inline
-from dynacomp.capture.symbolic.generator_finalization import frames
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.callables import FunctionV, MethodV
-from dynacomp.capture.values.constant import Const, holds, is_const, peek
+from dynacomp.capture.values.constant import Const, holds, is_const
 from dynacomp.capture.values.containers import DictV, TupleV
-from dynacomp.capture.values.questions import is_dict, is_lazy, is_made_function, is_object
+from dynacomp.capture.values.questions import is_dict, is_made_function, is_object
 from dynacomp.capture.values.value import Value, as_python, type_of
 from dynacomp.capture.wrapping.builder import wrap
 from dynacomp.capture.wrapping.constants import from_python
@@ -96,29 +95,6 @@ for _kind, _row in ((operator.itemgetter, _item_getter), (operator.attrgetter, _
                     (operator.methodcaller, _method_caller)):
     BUILTINS[_kind] = _made_of_constants(_kind)
     BY_TYPE[_kind] = _row
-
-
-def _referent(cap: Capture, ref: Const) -> Value:
-    """The class, function or module that a weak reference refers to; a dead one never lives again.
-
-    Other objects may die while the captured code runs, as may a function that it had as a local and has no more:
-    only Python knows when.
-    """
-    obj: Any = ref.value()
-    lasts = isinstance(obj, (type, types.ModuleType)) or isinstance(obj, types.FunctionType) and not _let_go(cap, obj)
-    if obj is not None and not lasts:
-        raise Break("call", f"a weak reference to a {type(obj).__qualname__}")
-    return Const(None) if obj is None else wrap(cap, obj, S.KeyObject(obj, f"<referent {type(obj).__qualname__}>"))
-
-
-def _let_go(cap: Capture, obj: Any) -> bool:
-    """Whether the frame was given this object, and no local of the code that runs holds it now."""
-    held = [v for frame in frames(cap) for v in (*frame.locals.values(), *frame.stack)]
-    return any(a is obj for a in cap.root.args) and not any(
-        (v.obj if is_lazy(v) else peek(v) if is_const(v) else None) is obj for v in held)
-
-
-BY_TYPE[weakref.ref] = _referent
 
 
 def _logger(cap: Capture, manager: Value, name: Value) -> Value:

@@ -228,6 +228,7 @@ def _function_part(cap: Capture, value: Const, name: str) -> Value | None:
         return wrap(cap, own_dict(fn)[name], S.Attr(base, name))
     if not hasattr(types.FunctionType, name):
         cap.guards.add("missing", base, name)
+        raise no_attribute("function", name)
     return None
 
 

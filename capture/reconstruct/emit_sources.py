@@ -6,6 +6,7 @@ helper from `dynacomp.capture.reconstruct.runtime`.
 
 from __future__ import annotations
 
+import operator
 import sys
 import threading
 from collections.abc import Callable
@@ -107,6 +108,7 @@ _SOURCES: dict[type, Callable[[Any, Any], None]] = {
     S.Plain: _fetch(runtime.plain),
     S.ThreadDict: _fetch(runtime.thread_dict),
     S.Contextual: _fetch(runtime.contextual),
+    S.Referent: _fetch(operator.call),
     S.Suspended: _fetch(suspended_local, "slot"),
     S.Delegate: _fetch(suspended_delegate),
     S.Upcoming: _fetch(upcoming.item, "after"),

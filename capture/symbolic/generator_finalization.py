@@ -220,7 +220,7 @@ REAL = ("real", "globals", "code", "cls", "unread", "unseen", "source", "make") 
 
 
 def _held(frame: Frame) -> list[Any]:
-    return [frame.locals, frame.stack, frame.cells, frame.handling, frame.result, frame.yielded]
+    return [frame.locals, frame.stack, frame.cells, frame.handling, frame.result, frame.yielded, frame.function]
 
 
 def _roots(cap: Capture) -> list[Any]:

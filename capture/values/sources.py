@@ -336,6 +336,15 @@ class Contextual(Source):
 
 
 @dataclass(frozen=True, repr=False)
+class Referent(Source):
+    """What the weak reference at `base` refers to; None where that is gone."""
+
+    base: Source
+    form = "{base!r}()"
+    read = ("referent",)
+
+
+@dataclass(frozen=True, repr=False)
 class Suspended(Source):
     """A local, cell or free variable (`slot`) of a generator that stands still; slot -1: its globals."""
 

@@ -1,7 +1,9 @@
 """Weak references that captured code makes: what can be reached is alive, and gone objects are gone behind the code."""
 
+import functools
 import weakref
 
+import jax
 import jax.numpy as jnp
 
 import dynacomp
@@ -87,3 +89,89 @@ def test_a_reference_with_a_callback_is_pythons():
         _, thing, kept = compiled(X)
         assert kept() is thing and kept.__callback__
     assert dynacomp.stats()["breaks"]
+
+
+STACK = []
+
+
+def logged(fn):
+    """As runtime type checkers write it: what it makes refers to itself, and stands on a stack while it runs."""
+    holder = []
+
+    @functools.wraps(fn)
+    def wrapped(*args, **kwargs):
+        if getattr(holder[0](), "is_off", False):
+            return fn(*args, **kwargs)
+        STACK.append(dict(kwargs))
+        try:
+            return fn(*args, **kwargs)
+        finally:
+            STACK.pop()
+
+    holder.append(weakref.ref(wrapped))
+    return wrapped
+
+
+def test_functions_that_the_captured_code_decorates():
+    def program(x):
+        @logged
+        def double(y, n=2):
+            return y * n
+
+        return double(x), jax.vmap(double)(x), jax.lax.scan(lambda c, y: (double(c, n=3), double(y)), x[0], x)
+
+    check_one_graph(program, (X,), (X + 1,))
+    assert not STACK
+
+
+def test_a_decorated_function_leaves_with_its_reference():
+    def program(x):
+        function = logged(lambda y: y + 1)
+        dynacomp.graph_break()
+        return function, function(x)
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for n in range(4):
+        function, result = compiled(X + n)
+        assert (result == X + n + 1).all() and (function(X) == X + 1).all()
+        assert function.__closure__[1].cell_contents[0]() is function
+    assert dynacomp.stats()["breaks"] == {"user": 1} and dynacomp.stats()["frames_captured"] <= 3
+
+
+def test_functions_that_come_anew_with_references_to_them():
+    def given(n):
+        return logged(lambda x: x * n)
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(lambda f, x: f(x) + 1, backend="eager")
+    for n in range(1, 7):
+        assert (compiled(given(float(n)), X) == X * n + 1).all()
+    assert dynacomp.stats()["frames_captured"] <= 2 and not dynacomp.stats()["breaks"]
+
+
+def test_functions_that_captured_code_lets_go_of():
+    held, given = [], {}
+
+    def made(x):
+        function = lambda y: y  # noqa: E731
+        seen = weakref.ref(function)
+        alive = seen() is function
+        del function
+        return x + 1, alive, seen()
+
+    def emptied(x, seen):
+        held.clear()
+        return x + 1, True, seen()
+
+    def replaced(x, seen):
+        given["f"] = None
+        return x + 1, True, seen()
+
+    for program in (made, emptied, replaced):
+        compiled = dynacomp.jit(program, backend="eager")
+        for n in range(4):
+            held[:] = [lambda y, n=n: y] if program is emptied else []
+            given["f"] = (lambda y, n=n: y) if program is replaced else None
+            function = [weakref.ref(f) for f in (*held, *filter(None, given.values()))]
+            assert compiled(X, *function)[1:] == (True, None)

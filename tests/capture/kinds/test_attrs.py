@@ -509,3 +509,19 @@ def test_such_a_partial_made_before_a_break():
     compiled = dynacomp.jit(program, backend="eager")
     for _ in range(2):
         assert str(compiled(jnp.arange(3.0))) == str(program(jnp.arange(3.0)))
+
+
+def test_what_functions_made_anew_lack():
+    def program(f, x):
+        try:
+            x = f.missing
+        except AttributeError as error:
+            said = str(error), error.name, error.obj is f
+        return f(x) + getattr(f, "scale", 1), said
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for n in range(1, 6):
+        result, said = compiled(lambda x, n=n: x * n, jnp.ones(2))
+        assert (result == n + 1).all() and said == ("'function' object has no attribute 'missing'", "missing", True)
+    assert dynacomp.stats()["frames_captured"] <= 2

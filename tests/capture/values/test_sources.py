@@ -24,7 +24,7 @@ PRINTED = [
     (S.Suspended(BASE, 1, "x"), "frame(L['self']).x"), (S.Delegate(BASE), "delegate(L['self'])"),
     (S.Upcoming(BASE, 3), "upcoming(L['self'], 3)"), (S.Iterated(BASE), "iterated(L['self'])"),
     (S.Reduced(BASE), "reduced(L['self'])"), (S.ThreadDict(BASE), "vars(L['self'])"),
-    (S.Contextual(BASE), "L['self'].get()")]
+    (S.Contextual(BASE), "L['self'].get()"), (S.Referent(BASE), "L['self']()")]
 
 
 @pytest.mark.parametrize("source, text", PRINTED, ids=lambda x: type(x).__name__ if isinstance(x, S.Source) else "")
