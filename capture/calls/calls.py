@@ -34,10 +34,10 @@ from dynacomp.capture.symbolic.generators import new_generator
 from dynacomp.capture.symbolic.libraries import (
     CONTEXTS,
     changes_object,
-    is_compiled,
     is_host,
     is_installed,
     is_library,
+    is_ours,
     is_pure_module,
     module_of,
 )
@@ -372,7 +372,7 @@ def _const(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value])
     """A callable that exists, by what is known of it or of functions like it, else by what its class does."""
     if is_open(fn) and is_plain_function(peek(fn)):
         return _entered(cap, peek(fn), as_function(cap, fn), args, kwargs)
-    if is_open(fn) and is_compiled(peek(fn)) and USER_RULES.get(peek(fn)) is None:
+    if is_open(fn) and is_ours(peek(fn)) and USER_RULES.get(peek(fn)) is None:
         inner = jitted.inside(cap, fn)
         if inner is not None:
             return call(cap, inner, args, kwargs)

@@ -51,7 +51,7 @@ def inside(cap: Capture, fn: Const) -> Value | None:
     if wrapped is None:
         return None
     inner = _inner(cap, obj, fn.source)
-    return inner if not is_library(wrapped) or open_callable(cap, inner) is not None else None
+    return inner if ours or not is_library(wrapped) or open_callable(cap, inner) is not None else None
 
 
 def _inner(cap: Capture, obj: Any, source: S.Source | None) -> Value:

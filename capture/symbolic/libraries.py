@@ -369,9 +369,14 @@ def is_user_function(obj: Any) -> bool:
     return issubclass(type(obj), types.FunctionType) and not is_library(obj)
 
 
+def is_ours(obj: Any) -> bool:
+    """A function that is compiled by us, and does nothing beside: a call of it is one of the function in it."""
+    return type(obj) is CompiledFunction
+
+
 def is_compiled(obj: Any) -> bool:
     """Whether it is such a function, or a method of one, compiled by us: who calls it captures it too."""
-    inner = obj.__wrapped__ if type(obj) is CompiledFunction else None
+    inner = obj.__wrapped__ if is_ours(obj) else None
     return is_user_function(inner.__func__ if type(inner) is types.MethodType else inner)
 
 

@@ -42,6 +42,7 @@ from dynacomp.capture.symbolic.libraries import (
     is_compiled,
     is_host,
     is_library,
+    is_ours,
     is_pure_module,
     is_user_function,
     module_of,
@@ -55,14 +56,14 @@ from dynacomp.capture.tracing.made_anew import by_structure, library_object
 from dynacomp.capture.tracing.rebuilt import LibraryArg, WithAttributes, WithCells, WithFields
 from dynacomp.capture.values.callables import BuiltinMethodV, FunctionV, MethodV, PartialV
 from dynacomp.capture.values.computed import ArrayV, LibraryV, NdArrayV, NeedsConcrete, NumberV, ScalarV, SizeV
-from dynacomp.capture.values.constant import Const, is_known_literal, peek
+from dynacomp.capture.values.constant import Const, is_known_literal, is_open, peek
 from dynacomp.capture.values.containers import DictV, ListV, SetV, SliceV, TupleV
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import ObjectV
 from dynacomp.capture.values.questions import is_object, is_sequence, is_value, type_name
 from dynacomp.capture.values.value import Value, as_python
 from dynacomp.capture.wrapping import ndarrays
-from dynacomp.capture.wrapping.builder import entries_of, items_of
+from dynacomp.capture.wrapping.builder import entries_of, inside_compiled, items_of
 from dynacomp.capture.wrapping.builtin_subclasses import (
     IMMUTABLE,
     SCALARS,
@@ -153,6 +154,8 @@ def _const(cap: Capture, value: Const) -> Any:
     obj = peek(value)
     if is_user_function(obj) or is_entered(cap, obj) or is_compiled(obj) and has_numerics(cap, obj):
         return Standin(cap, value)
+    if value.source is not None and is_open(value) and is_ours(obj) and has_numerics(cap, obj):
+        return lower_arg(cap, inside_compiled(cap, obj, value.source))
     if hosted_by_content(cap, value):
         return peek(value)
     anew = by_structure(cap, value)

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import linen as nn
 
 import dynacomp
 from tests.capture.program_kit import check_one_graph
@@ -269,3 +270,54 @@ def test_compiled_functions_of_other_options_are_other_functions():
     plain, exact = compiled(double), dynacomp.jit(double, backend="eager", options={"numerics": "exact"})
     for f in (plain, exact, compiled(double), plain, exact):
         np.testing.assert_array_equal(outer(f, X), X * 2 + 1)
+
+
+class Net(nn.Module):
+    n: int
+
+    @nn.compact
+    def __call__(self, x):
+        return nn.Dense(self.n)(jnp.tanh(x))
+
+
+NET = Net(2)
+PARAMS = NET.init(jax.random.key(0), X)
+
+
+def applied(x, apply):
+    return apply(PARAMS, x), jax.vmap(apply, (None, 0))(PARAMS, jnp.stack([x, x]))
+
+
+def derived(x, apply):
+    return jax.grad(lambda p: apply(p, x).sum())(PARAMS)
+
+
+@pytest.mark.parametrize("program", [applied, derived])
+@pytest.mark.parametrize("apply", [lambda: APPLY, lambda: compiled(NET.apply), lambda: compiled(Net(2).apply)],
+                         ids=["one", "made anew", "of a module made anew"])
+def test_a_librarys_method_compiled_is_called_in_the_graph(program, apply):
+    inside = compiled(program)
+    before = dynacomp.stats()
+    for n in range(4):
+        got = inside(X + n, apply())
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), got, program(X + n, NET.apply))
+    now = dynacomp.stats()
+    assert now["breaks"] == before["breaks"]
+    assert now["frames_eager"] == before["frames_eager"]
+    assert now["frames_captured"] - before["frames_captured"] <= 2
+
+
+def test_a_librarys_method_compiled_in_the_closure_of_a_function_made_anew():
+    counts = []
+    for n in range(4):
+        apply = compiled(NET.apply)
+        step = compiled(lambda x, apply=apply: derived(x, apply))
+        before = dynacomp.stats()
+        got = step(X + n)
+        counts.append(dynacomp.stats()["frames_captured"] - before["frames_captured"])
+        assert dynacomp.stats()["breaks"] == before["breaks"]
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), got, derived(X + n, NET.apply))
+    assert not any(counts[2:])
+
+
+APPLY = compiled(NET.apply)
