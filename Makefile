@@ -84,7 +84,7 @@ $(VENV)/.built: $(VENV)/.deps $(NATIVE) $(wildcard setup.py)
 	@touch $@
 
 # The templates that many programs call, compiled for this machine; a program compiles what is not there.
-$(VENV)/.prebuilt: $(VENV)/.built $(wildcard kernels/*.h) kernels/templates.py kernels/common.py codegen/compiler.py
+$(VENV)/.prebuilt: $(VENV)/.built $(wildcard kernels/*.h) kernels/templates.py kernels/common.py codegen/compiler.py codegen/prebuilt.py
 	$(PY) -m dynacomp.codegen.prebuilt
 	@touch $@
 

@@ -10,7 +10,8 @@ code.
     dims        Sizes at run time: reading them off arguments, and evaluating SymPy expressions of them
     native_ops  C++ functions that the program brings: inside our translation units, and as custom calls of
                 XLA
-    prebuilt    What an installation compiles ahead: the templates that many programs call, and which compiler works
+    prebuilt    What an installation compiles ahead: the templates that many programs call, the header of every
+                unit, and which compiler works
     program     Programs: compiled code as a callable on jax Arrays
     records     What one process found out and another need not: records beside the compiled code
     scratch     Temporary folders that outlive their process as little as can be

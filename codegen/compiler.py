@@ -77,28 +77,31 @@ class Compiler:
     flags: tuple[str, ...]
     version: str
 
-    def arguments(self, out: Path, exact: bool = False) -> list[str]:
-        """The command up to the files that make `out`."""
+    def arguments(self, out: Path, exact: bool = False, ahead: Path | None = None) -> list[str]:
+        """The command up to the files that make `out`. ahead: where to look for headers first."""
         extra = EXACT_FLAGS if exact else ()
-        return [*self.command, *self.flags, *extra, f"-I{HEADERS}", "-o", str(out)]
+        first = () if ahead is None else (f"-I{ahead}",)
+        return [*self.command, *self.flags, *extra, *first, f"-I{HEADERS}", "-o", str(out)]
 
     def build(self, source: str, out: Path, exact: bool = False, jobs: int = 1,
-              parts: Mapping[Path, str] = MappingProxyType({}), objects: Sequence[Path] = ()) -> None:
+              parts: Mapping[Path, str] = MappingProxyType({}), objects: Sequence[Path] = (),
+              ahead: Path | None = None) -> None:
         """Compile C++ text to the shared library `out`; CompilerError holds the first error line.
 
         jobs: how many objects to make of it side by side (see `cpp.unit`).
         parts: objects to make beside them, by text; they go into the library, as the given `objects` do.
+        ahead: a folder with the unit's header, parsed ahead (see `cache.header_ahead`).
         """
         with scratch() as folder:
             file = folder / "kernel.cc"
             file.write_text(source)
             if jobs == 1 and not parts:
-                run([*self.arguments(out, exact), "-xc++", str(file), "-xnone", *map(str, objects)])
+                run([*self.arguments(out, exact, ahead), "-xc++", str(file), "-xnone", *map(str, objects)])
             else:
                 commands = [self._part(text, o, exact, folder / f"part{k}.cc")
                             for k, (o, text) in enumerate(parts.items())]
                 own = [folder / f"{k}.o" for k in range(jobs)]
-                commands += [[*self.arguments(o, exact), "-c", f"-DDYNACOMP_JOBS={jobs}",
+                commands += [[*self.arguments(o, exact, ahead), "-c", f"-DDYNACOMP_JOBS={jobs}",
                               f"-DDYNACOMP_JOB={k}", "-xc++", str(file)] for k, o in enumerate(own)]
                 run_together(commands)
                 run([*self.arguments(out, exact), *map(str, [*own, *parts, *objects])])
@@ -112,6 +115,10 @@ class Compiler:
         with scratch() as folder:
             run_together([self._part(text, o, exact, folder / f"part{k}.cc") for k, (o, text) in
                           enumerate(parts.items())])
+
+    def header(self, file: Path, out: Path, exact: bool = False) -> None:
+        """Parse a header ahead, for those that are compiled with the same flags."""
+        run([*self.arguments(out, exact), "-xc++-header", str(file)])
 
     def _part(self, text: str, out: Path, exact: bool, file: Path) -> list[str]:
         """The command that makes an object of a text."""

@@ -176,9 +176,9 @@ def test_a_template_is_compiled_once_for_all_that_call_it(tmp_path, monkeypatch)
     real = Compiler.build
     find(())
 
-    def build(self, source, out, exact, jobs, parts, objects):
+    def build(self, source, out, exact, jobs, parts, objects, *rest):
         made.append((len(parts), len(objects)))
-        real(self, source, out, exact, jobs, parts, objects)
+        real(self, source, out, exact, jobs, parts, objects, *rest)
 
     monkeypatch.setattr(Compiler, "build", build)
     for n in (40, 48):

@@ -1,10 +1,13 @@
 """What an installation has compiled ahead serves programs with an empty cache, and nothing else does."""
 
+import subprocess
+
 import jax.numpy as jnp
 import pytest
 
 from dynacomp.codegen import cache, compiler, prebuilt
 from dynacomp.codegen.compiler import find
+from dynacomp.codegen.toolchain import toolchain
 from dynacomp.kernels import common
 from dynacomp.kernels.templates import TEMPLATES
 from tests.codegen.test_cache import PRODUCTS, product
@@ -42,9 +45,11 @@ def test_a_program_of_an_empty_cache_finds_the_template_and_the_compiler(tmp_pat
 def test_nothing_is_made_twice_and_what_is_old_goes(tmp_path, installed, capsys):
     folder = tmp_path / "prebuilt"
     files = {f: f.stat().st_mtime_ns for f in folder.iterdir()}
-    assert sorted(f.suffix for f in files) == [".o", ".record"]
+    assert sorted(f.suffix for f in files) == ["", ".o", ".record"]
     assert prebuilt.build(folder) == 0 and {f: f.stat().st_mtime_ns for f in folder.iterdir()} == files
     (folder / "old.o").write_bytes(b"")
+    (folder / "old").mkdir()
+    (folder / "old" / cache.NOTE).write_bytes(b"")
     prebuilt.build(folder)
     assert set(folder.iterdir()) == set(files) and not installed
 
@@ -63,6 +68,44 @@ def test_what_is_not_the_installations_own_is_not_used(tmp_path, installed, monk
         monkeypatch.setattr(cache, "is_trusted", lambda f, owner=None: owner is None and real(f))
     sort(tmp_path / "cache")
     assert len(list((tmp_path / "cache").glob("*.o"))) == 1
+
+
+def test_the_header_of_every_unit_is_parsed_already(tmp_path, installed):
+    request = cache.Request("", False, toolchain((), tmp_path / "found"))
+    ahead = cache.header_ahead(request, tmp_path / "prebuilt")
+    if "clang" in request.compiler.version:
+        assert ahead is None
+        return
+    sort(tmp_path / "cache")
+    (command,) = installed
+    assert f"-I{ahead}" in command
+    unit = tmp_path / "unit.cc"
+    unit.write_text('#include "unit.h"\n')
+    done = subprocess.run([*request.compiler.arguments(tmp_path / "unit.o", ahead=ahead), "-c", "-H", str(unit)],
+                          capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines()[0] == f"! {ahead / cache.PARSED}"  # "!": it is used
+    assert cache.header_ahead(cache.Request("", True, request.compiler), tmp_path / "prebuilt") is None
+
+
+@pytest.mark.parametrize("damage", ["cut off", "foreign_mode", "without a note", "refused"])
+def test_a_parsed_header_that_cannot_be_used(tmp_path, installed, damage):
+    request = cache.Request("", False, toolchain((), tmp_path / "found"))
+    ahead = cache.header_ahead(request, tmp_path / "prebuilt")
+    if ahead is None:
+        pytest.skip("this compiler has none")
+    file = ahead / cache.PARSED
+    if damage == "foreign_mode":
+        file.chmod(0o666)
+    elif damage == "without a note":
+        (ahead / cache.NOTE).unlink()
+    else:
+        file.write_bytes(file.read_bytes()[:1 << 20])
+    if damage == "refused":  # what the note cannot tell
+        (ahead / cache.NOTE).unlink()
+        cache.publish(cache.note_of(ahead), ahead / cache.NOTE)
+    assert (cache.header_ahead(request, tmp_path / "prebuilt") is None) == (damage != "refused")
+    sort(tmp_path / "cache")
+    assert [f"-I{ahead}" in command for command in installed] == ([True, False] if damage == "refused" else [False])
 
 
 def test_another_compilers_are_others(tmp_path, installed):
