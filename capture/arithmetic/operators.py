@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 import types
+from collections.abc import Iterable
 from typing import Any
 
 from dynacomp.capture.arithmetic import arrays, graph_scalars, later, powers, trace_states, unlike
@@ -133,11 +134,26 @@ def _as_built_in(cap: Capture, op: Any, value: Value) -> Value:
     base = next((b for b in PLAIN if holds(value, b)), None)
     if base is None or type_of(value) is base or type_of(value) is bool:
         return value
-    name = _plain(op).__name__.strip("_")
-    asked = (f"__{name}__", f"__{_SWAPPED[name]}__" if op in _SIGNS else f"__r{name}__", f"__i{name}__")
-    if any(resolve(cap, type_of(value), method)[0] not in (base, None) for method in asked):
+    if any(resolve(cap, type_of(value), method)[0] not in (base, None) for method in _methods(op)):
         return value
     return Const(PLAIN[base](as_python(value)))
+
+
+def _methods(op: Any) -> tuple[str, ...]:
+    """The methods that an operator may ask of an operand's class."""
+    name = _plain(op).__name__.strip("_")
+    return f"__{name}__", f"__{_SWAPPED[name]}__" if op in _SIGNS else f"__r{name}__", f"__i{name}__"
+
+
+def _of_classes(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
+    """Where a metaclass defines the operator in Python, as that of Equinox's `tree ** ω` does."""
+    return _by_methods(cap, op, a, b) if any(_has_own(v, _methods(op)) for v in (a, b)) else None
+
+
+def _has_own(value: Value, methods: Iterable[str]) -> bool:
+    """Whether it is a class whose metaclass has such a method in Python."""
+    return holds(value, type) and any(
+        isinstance(lookup(type_of(value), method)[1], types.FunctionType) for method in methods)
 
 
 PLAIN = {int: int.__int__, float: float.__float__, str: str.__str__}  # what an instance of a subclass is without it
@@ -226,6 +242,8 @@ def _as_sequence(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
 
 def _other_type(a: Value, b: Value) -> bool:
     """Only then is the right one asked too."""
+    if holds(a, type) and holds(b, type):
+        return type_of(a) is not type_of(b)
     return own_class(a) is None or own_class(a) is not own_class(b)
 
 
@@ -430,6 +448,7 @@ OPERANDS = Pairs(
     Pair(trace_states.compare, some=(TraceStateV,)),
     Pair(lambda cap, op, a, b: later.arithmetic(cap, op, a, b), some=(LaterV,)),
     Pair(_of_numpy, some=(NdArrayV,)),
+    Pair(_of_classes, some=(Const,)),
     Pair(unlike.compare, some=(NumberV, *host_functions.CHANGING)),
     Pair(_of_container),
     Pair(lambda cap, op, a, b: graph_scalars.binary(cap, op, a, b), some=(NumberV,)),
@@ -461,6 +480,8 @@ EQUALITY = Pairs(
 
 def unary(cap: Capture, op: Any, value: Value) -> Value:
     """`op(value)` for one of module `operator`'s functions."""
+    if _has_own(value, [f"__{op.__name__}__"]):
+        return cap.call(MethodV(Const(resolve(cap, type_of(value), f"__{op.__name__}__")[1]), value), [])
     made = kind(value).unary
     return fold(cap, op, value) if made is None else made(cap, op, value)
 

@@ -397,17 +397,21 @@ def _made_by(first: Any) -> Any:
         first, Tree) and first.treedef.node_data() else first
 
 
-def _takes_part(fn: Any) -> bool:
-    """Whether a function gives, or calls, what its first argument has."""
-    return fn is getattr or fn is operator.getitem or module_of(fn) == OBJECT_CALLS
+def _owner(fn: Any, args: Any) -> Any:
+    """The argument of which a function gives, or calls, what it has; the operand of an operator that a call has made,
+    whose class has the operator's method. None where it is of no argument."""
+    if args and (fn is getattr or fn is operator.getitem or module_of(fn) == OBJECT_CALLS):
+        return args[0]
+    made = args if module_of(fn) == "_operator" else ()
+    return next((a for a in made if isinstance(a, LibraryArg) and a.make is not np.array), None)
 
 
 def maker_of(fn: Any, lowered: tuple) -> Any:
     """The same, where it is part of what a call has made, of that: of `hk.transform(f).apply` it is `hk.transform`; a
     Node, where it is an array's (`x.at[0].set`)."""
-    called = lowered[0][0] if lowered[0] and _takes_part(fn) else fn
-    while isinstance(called, LibraryArg) and called.args and _takes_part(called.make):
-        called = called.args[0]
+    called, owner = fn, _owner(fn, lowered[0])
+    while owner is not None:
+        called, owner = owner, _owner(owner.make, owner.args) if isinstance(owner, LibraryArg) else None
     return _made_by(called)
 
 

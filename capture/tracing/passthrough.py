@@ -46,6 +46,7 @@ from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.tracing.failures import enter_class, enter_others
 from dynacomp.capture.tracing.handed_on import literals
 from dynacomp.capture.tracing.lowered_args import (
+    OBJECT_CALLS,
     called_by,
     leaf_nodes,
     maker_of,
@@ -117,7 +118,8 @@ def with_numbers(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[
     told = [number and not isinstance(leaf, Passed) and (_may_be_number(leaf, deep) or origin in read and (
         moves or isinstance(read[origin].hint, np.generic)))
             for leaf, origin, number, deep in zip(leaves, origins, is_number, reached)]
-    return [_number(cap, called, leaf, read.get(origin) if origin else None, read) if number else leaf
+    whose = called if module_of(fn) == OBJECT_CALLS else maker_of(fn, lowered)
+    return [_number(cap, whose, leaf, read.get(origin) if origin else None, read) if number else leaf
             for leaf, origin, number in zip(leaves, origins, told)]
 
 

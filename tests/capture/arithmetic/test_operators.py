@@ -179,3 +179,46 @@ def test_tuples_of_floats_that_change(program):
 def test_tuples_of_numbers_that_change_by_another_amount_in_each_call():
     check_one_graph(lambda x, a, b: x * a[0] if a < b else x + b[1], *(
         (jnp.arange(3.0), (i + 0.5, 1), (i + 2.5, i)) for i in range(8)), captures=2)
+
+
+class Wrapping(type):
+    """As Equinox's `tree ** ω`: the class is an operand."""
+
+    def __rpow__(cls, value):
+        LOG.append("rpow")
+        return cls(value)
+
+    def __mul__(cls, other):
+        return ("mul", other)
+
+    def __lt__(cls, other):
+        return ("lt", other)
+
+    def __neg__(cls):
+        return "neg"
+
+    def __rsub__(cls, other):
+        return NotImplemented
+
+
+class Wrapped(metaclass=Wrapping):
+    def __init__(self, value):
+        self.value = value
+
+
+class Other(metaclass=Wrapping):
+    pass
+
+
+def test_operators_of_classes_are_those_of_their_metaclass():
+    def program(x, n):
+        try:
+            Wrapped - Other
+        except TypeError as error:
+            refused = str(error)
+        trees = [(tree**Wrapped).value for tree in (x, (x, 1), [x, None], {"x": x}, n, 2.0, None)]
+        return trees, Wrapped * x, Wrapped * Other, (x, x) > Wrapped, -Wrapped, Wrapped == Other, refused, x * n
+
+    LOG.clear()
+    check_one_graph(program, (jnp.ones(2), 1.5), (jnp.zeros(2), 1.5))
+    assert LOG and len(LOG) % 7 == 0

@@ -13,6 +13,7 @@ import jmp
 import numpy as np
 import optax
 import pytest
+from equinox.internal import ω
 from flax import struct
 from jax.scipy.spatial.transform import Rotation
 
@@ -301,3 +302,14 @@ def test_what_a_library_says_of_numbers_is_asked_in_each_call():
         given = X, n, {"x": X, "k": n % 2}
         assert repr(compiled(*given)) == repr(same(*given))
     assert dynacomp.stats()["frames_captured"] <= 4 and not dynacomp.stats()["breaks"]
+
+
+def test_operators_of_a_librarys_objects_give_numbers_where_it_computes_with_them():
+    def program(x, n):
+        return (ω(n) + 1).ω, (2 * ω((x, n))).ω, ((x, n)**ω * n).ω, (n**ω - n**ω).ω
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for n in (1.5, 2.5, 3.5, 4.5, 5.5):
+        assert str(compiled(X, n)) == str(program(X, n))
+    assert dynacomp.stats()["frames_captured"] <= 2 and not dynacomp.stats()["breaks"]
