@@ -1,7 +1,7 @@
 """Cache entries: what the C side checks and runs, made of what was captured and of the compiled Graph.
 
     with capture(root, lessons) as captured:
-        entry = parts_of(captured, program).entry(key, program)
+        entry = parts_of(captured).entry(key, program)
 
 Guards become steps of a `GuardProgram`, which share registers; `Info` says, for `explain`, notices and the next
 capture, what the entry is.
@@ -77,14 +77,16 @@ class Parts:
             self.slot.program = program
         if "template" in runs:
             runs = {**runs, "program": program or _nothing}
+        elif getattr(program, "may_restart", False):  # a call of it may start again as plain Python, see `RunPlainly`
+            runs = {**runs, "may_restart": True}
         self.info.program = program
         kernels = getattr(getattr(program, "inner", program), "kernels", ())
         most = max(self.info.operations, len(kernels))  # what a library's net computes is one node of the Graph
         return Entry(GuardProgram(self.steps), key=key, info=self.info, operations=most, **runs)
 
 
-def parts_of(captured: Captured, program: Any) -> Parts:
-    """What the entry of a capture is made of."""
+def parts_of(captured: Captured) -> Parts:
+    """What the entry of a capture is made of, whatever its Graph is compiled to."""
     cap, recipe, writer = captured.cap, captured.recipe, StepWriter()
     for relation in cap.sizes.scope.relations:  # those that compiling asked for are among them
         captured.guards.add("relation", None, relation)
@@ -93,7 +95,7 @@ def parts_of(captured: Captured, program: Any) -> Parts:
         writer.guard(guard)
     if recipe.code is not None:
         runs: dict[str, Any] = {"fn_code": recipe.code, "returns_tail": returns_tail(cap.root.code),
-                                "may_restart": may_restart(cap, program)}
+                                "may_restart": bool(cap.graph.checks) or cap.root.traced}
         if recipe.takes:
             runs["inputs"] = tuple(map(writer.register, recipe.inputs))
     else:
@@ -138,11 +140,6 @@ def numbers_of(cap: Capture) -> dict[str, Any]:
         if known is not value and known != value:
             several.add(repr(source))
     return {name: value for name, value in found.items() if name not in several}
-
-
-def may_restart(cap: Capture, program: Any) -> bool:
-    """Whether a call of the entry may start again as plain Python (see `RunPlainly`)."""
-    return bool(cap.graph.checks) or cap.root.traced or getattr(program, "may_restart", False)
 
 
 def argument_of(origin: Guard | S.Source | None) -> S.Local | None:

@@ -12,11 +12,13 @@ missing, fails, hangs or lies makes `CompilerError` with one line that says so.
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import ctypes
 import functools
 import importlib.util
 import os
 import platform
+import queue
 import shutil
 import signal
 import struct
@@ -24,7 +26,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +53,7 @@ TIMEOUT = 300
 WHO = "C++ compiler"  # runs, for messages
 LOOK, GRACE = 0.1, 2.0  # seconds between looks at a run, and for one that is asked to end
 ELF = struct.Struct("<40xQ10xHH2x")  # where the sections' table lies, the size of a row, and how many there are
+_WORK: contextvars.ContextVar[list[Callable[[], object]] | None] = contextvars.ContextVar("_WORK", default=None)
 _PROBE = """#include "math.h"
 extern "C" __attribute__((visibility("default"), noinline)) void dynacomp_constants(long long* out) {
   static const long long known[] = {0, 0, 0, 0, 3, 3, 0, 0};
@@ -137,12 +140,14 @@ def run_together(commands: list[list[str]], timeout: float = TIMEOUT, who: str =
     Each has a thread of its own, which no signal handler interrupts: between the start of a process and the note
     that it was started, an exception would leave it behind.
     """
-    over, handled = threading.Event(), sys.exception()
-    one = functools.partial(_run, over, timeout, who)
-    with ThreadPoolExecutor(max(1, min(len(commands), os.cpu_count() or 1))) as pool:
+    over, started, handled = threading.Event(), queue.SimpleQueue[None](), sys.exception()
+    one = functools.partial(_run, over, started, timeout, who)
+    most = max(1, min(len(commands), os.cpu_count() or 1))
+    with ThreadPoolExecutor(most) as pool:
         try:
             try:
                 outputs: Iterator[str] = pool.map(one, commands)
+                _work_meanwhile(started, most)
             except ours(RuntimeError):  # the interpreter is at its end (`atexit`): no thread starts any more
                 outputs = map(one, commands)
             return list(outputs)
@@ -153,13 +158,36 @@ def run_together(commands: list[list[str]], timeout: float = TIMEOUT, who: str =
             raise
 
 
-def _run(over: threading.Event, timeout: float, who: str, command: list[str]) -> str:
+@contextlib.contextmanager
+def meanwhile(work: Callable[[], object]) -> Iterator[None]:
+    """Within the block, the first time that this thread waits for a compiler, it does this work."""
+    token = _WORK.set([work])
+    try:
+        yield
+    finally:
+        _WORK.reset(token)
+
+
+def _work_meanwhile(started: queue.SimpleQueue[None], runs: int) -> None:
+    """Does the work that there is, when so many runs have started: their threads get the GIL late once it is done."""
+    waiting = _WORK.get()
+    if waiting:
+        work = waiting.pop()
+        with contextlib.suppress(queue.Empty):
+            for _ in range(runs):
+                started.get(timeout=GRACE)
+        work()
+
+
+def _run(over: threading.Event, started: queue.SimpleQueue[None], timeout: float, who: str, command: list[str]) -> str:
     told = f"{who} {Path(command[0]).name}"
     try:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    text=True, errors="replace", process_group=0)
     except ours(OSError) as error:
         raise CompilerError(f"{who} {command[0]} cannot run: {error.strerror}") from None
+    finally:
+        started.put(None)
     until = time.monotonic() + timeout
     with process:
         while True:

@@ -12,11 +12,12 @@ from typing import Any
 from dynacomp import notices
 from dynacomp.capture._native import Entry
 from dynacomp.capture.base.errors import GiveUp, NeverCalled
-from dynacomp.capture.base.interrupts import ours
-from dynacomp.capture.entries import parts_of
+from dynacomp.capture.base.interrupts import ours, suppressing
+from dynacomp.capture.entries import Parts, parts_of
 from dynacomp.capture.frame import Captured, Refusal, Root, capture, refusal
 from dynacomp.capture.graph.graph import Graph
 from dynacomp.capture.symbolic.lessons import Lessons
+from dynacomp.codegen.compiler import meanwhile
 from dynacomp.driver import warm
 from dynacomp.driver.pipeline import Compiled
 from dynacomp.lowering.sizes.dims import SymbolicShapeError
@@ -70,9 +71,11 @@ def has_changed(found: Entry | Refusal, root: Root) -> bool:
 
 def compiled(found: Captured, compile_one: Compile) -> Entry | Refusal | None:
     """The entry of what was captured; None where the next attempt is to have its sizes as constants."""
+    early = Early(found)
     try:
-        made = compile_one(found.graph, found.places) if found.graph is not None else None
-        parts = parts_of(found, made and made.program)
+        with meanwhile(early.make):
+            made = compile_one(found.graph, found.places) if found.graph is not None else None
+        parts, content = early.now()
         entry = parts.entry(found.cap.options, made and made.program)
     except SymbolicShapeError as error:
         found.freeze(error.sizes, str(error))
@@ -84,5 +87,33 @@ def compiled(found: Captured, compile_one: Compile) -> Entry | Refusal | None:
     info = entry.info
     if info is not None:  # or an object that its guards look at has died by now
         info.compiled = made
-        warm.keep(found.cap.root, parts, made, found.cap.options)
+        warm.keep(found.cap.root, made, found.cap.options, content)
     return entry
+
+
+class Early:
+    """What is made of a capture while a compiler runs for its Graph: the parts of its entry, and what other processes
+    get of them. It serves where compiling has not asked for more sizes since."""
+
+    def __init__(self, found: Captured) -> None:
+        self.found = found
+        self.made: tuple[int, Parts, warm.Content] | None = None
+
+    def make(self) -> None:
+        """Makes it; what goes wrong does so again in `now`."""
+        with suppressing(Exception):
+            self.made = self._made()
+
+    def now(self) -> tuple[Parts, warm.Content]:
+        """The same, of all that is known now."""
+        if self.made is None or self.made[0] != self._asked():
+            self.made = self._made()
+        return self.made[1:]
+
+    def _made(self) -> tuple[int, Parts, warm.Content]:
+        asked, parts, cap = self._asked(), parts_of(self.found), self.found.cap
+        return asked, parts, warm.Content(cap.root, parts, cap.options)
+
+    def _asked(self) -> int:
+        """How many relations of sizes there are."""
+        return len(self.found.cap.sizes.scope.relations)

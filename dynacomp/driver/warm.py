@@ -98,19 +98,38 @@ def is_patched() -> bool:
 # --- writing
 
 
-def keep(root: Root, parts: Parts, made: Compiled | None, options: Options) -> None:
+class Content:
+    """What is kept of an entry that was made for the call of `root`, besides its program: made at once, which may be
+    while a compiler runs for that."""
+
+    def __init__(self, root: Root, parts: Parts, options: Options) -> None:
+        self.key = key_of(root.code, options)
+        self.written: tuple[str, bytes] | None = None
+        self.error: Exception | None = None
+        try:
+            if self.key is not None:
+                self.written = (keep_files(len(sys.modules), options.cache_dir), record.written(
+                    parts, root.fn, root.code, root.args, hashes_are_fixed(), options))
+        except ours(Exception) as error:
+            error.__context__ = None  # whose frames hold the call's objects, and this one, as its own do
+            self.error = error.with_traceback(None)
+
+    def data(self) -> tuple[str, bytes]:
+        """The name of a record of files, and that of the parts. Raises what went wrong with them."""
+        if self.written is None:
+            assert self.error is not None
+            raise self.error
+        return self.written
+
+
+def keep(root: Root, made: Compiled | None, options: Options, content: Content) -> None:
     """Keeps an entry that was made for the call of `root`, with what its Graph became (None where nothing is computed);
     what cannot be kept, is not."""
-    key = key_of(root.code, options)
-    if key is None:
+    if content.key is None:
         return
     try:
         with counters.timed("recall"):
-            program = check(root, made)
-            files = keep_files(len(sys.modules), options.cache_dir)
-            data = record.written(parts, root.fn, root.code, root.args, hashes_are_fixed(), options)
-            content = pickle.dumps((program, files, data))
-            _publish(key, content, options)
+            _publish(content.key, pickle.dumps((check(root, made), *content.data())), options)
     except Unportable as why:
         counters.count("frames_unkept", str(why))
     except RecursionError:  # a linked list, a graph of nodes

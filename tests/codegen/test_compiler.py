@@ -4,6 +4,7 @@ import ctypes
 import signal
 import stat
 import subprocess
+import time
 from pathlib import Path
 
 import numpy as np
@@ -164,3 +165,31 @@ def test_compiles_while_the_interpreter_ends(monkeypatch):
     """What `atexit` calls may be compiled then; no thread starts any more."""
     monkeypatch.setattr("concurrent.futures.thread._shutdown", True)
     assert compiler.run_together([["echo", "one"], ["echo", "two"]]) == ["one\n", "two\n"]
+
+
+def test_work_is_done_while_a_compiler_runs_and_once():
+    done = []
+    with compiler.meanwhile(lambda: done.append(time.monotonic())):
+        start = time.monotonic()
+        compiler.run_together([["sleep", "0.5"], ["sleep", "0.5"]])
+        assert len(done) == 1 and done[0] - start < 0.4
+        compiler.run(["true"])
+    compiler.run(["true"])
+    assert len(done) == 1
+
+
+def test_work_that_is_ended_ends_the_runs():
+    def work():
+        raise KeyboardInterrupt
+
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt), compiler.meanwhile(work):
+        compiler.run(["sleep", "30"])
+    assert time.monotonic() - start < 10
+
+
+def test_work_is_done_where_a_run_cannot_start():
+    done = []
+    with pytest.raises(compiler.CompilerError, match="cannot run"), compiler.meanwhile(lambda: done.append(1)):
+        compiler.run(["/no/such/compiler"])
+    assert done == [1]

@@ -106,7 +106,7 @@ def test_a_long_list_of_which_one_element_changes_costs_little():
         xs[500], xs[502] = xs[502], "new"
 
     with capture(Root(program, program.__code__, (list(range(1000)),)), Lessons()) as found:
-        assert len(parts_of(found, None).entry("", None).fn_code.co_code) < 4000
+        assert len(parts_of(found).entry("", None).fn_code.co_code) < 4000
     ours, plain = list(range(1000)), list(range(1000))
     dynacomp.jit(program, backend="eager")(ours)
     program(plain)
@@ -128,7 +128,7 @@ class Net:
 def test_replacement_code_takes_its_inputs_from_the_guards():
     """They have found them; to find each array of a model again, in its containers, took longer than the rest."""
     with capture(Root(Net.__call__, Net.__call__.__code__, (Net(), jnp.ones((2, 3)))), Lessons()) as found:
-        code = parts_of(found, None).entry("", None).fn_code
+        code = parts_of(found).entry("", None).fn_code
         assert len(found.recipe.inputs) == 7
         assert code.co_varnames[:code.co_argcount] == ("self", "x", INPUTS)
         assert _native.key not in code.co_consts and _native.item not in code.co_consts

@@ -1,5 +1,6 @@
 """`dynacomp.driver.attempts`: attempts go on for as long as they learn something."""
 
+import itertools
 import warnings
 
 import jax
@@ -10,7 +11,8 @@ import pytest
 import dynacomp
 from dynacomp.capture.symbolic.lessons import Lesson, Lessons
 from dynacomp.capture.values import sources as S
-from dynacomp.driver import attempts
+from dynacomp.codegen import compiler
+from dynacomp.driver import attempts, warm
 
 
 @pytest.fixture
@@ -92,3 +94,34 @@ def test_what_jax_notes_while_a_graph_is_compiled_is_known_to_the_next_attempt()
             x = jnp.array([-1.2, 1.0]) * (1 + 0.1 * i)
             for a, b in zip(compiled(x), minimised(x)):
                 np.testing.assert_allclose(a, b, rtol=1e-4)
+
+
+def test_what_other_processes_get_is_made_while_the_compiler_runs(monkeypatch, tmp_path):
+    """Of a Graph for which compiling asks for more sizes afterwards, again; a failed compiler costs nothing more."""
+    told, asked = [], itertools.count()
+    real_run, real_content = compiler.run_together, warm.Content
+
+    def run_together(commands, *rest):
+        told.append("begin")
+        try:
+            return real_run(commands, *rest)
+        finally:
+            told.append("end")
+
+    class Content(real_content):
+        def __init__(self, *args):
+            told.append("content")
+            super().__init__(*args)
+
+    monkeypatch.setattr(compiler, "run_together", run_together)
+    monkeypatch.setattr(warm, "Content", Content)
+    dynacomp.reset()
+    x = jnp.arange(5.0)
+    fn = dynacomp.jit(lambda x: (x + 2) * x * 1.625, options={"cache_dir": str(tmp_path)})
+    assert (fn(x) == (x + 2) * x * 1.625).all()
+    assert told[:1] == ["begin"] and told.count("content") == 1 and told.index("content") < told.index("end")
+    assert dynacomp.stats()["frames_captured"] == 1 and not dynacomp.stats()["frames_unkept"]
+    monkeypatch.setattr(attempts.Early, "_asked", lambda self: next(asked))
+    assert (dynacomp.jit(lambda x: (x + 2) * x * 1.375, options={"cache_dir": str(tmp_path)})(x)
+            == (x + 2) * x * 1.375).all()
+    assert told.count("content") == 3
