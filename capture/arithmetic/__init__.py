@@ -10,6 +10,7 @@
     arrays         Array Values: their attributes, methods, length, iteration
     moving_slices  Slices of arrays that move with a loop's counter and keep their width
     powers         Powers by one int: whether JAX can look at the exponent decides the type
+    tree_structures  Structures of trees compared: functions beside the leaves
     trace_states   Is what JAX has said of a trace about the one that runs the frame?
     unlike         What equals nothing of another kind: a number is never None, a text, a class or a tuple, whatever
                    number it is

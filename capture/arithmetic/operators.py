@@ -15,6 +15,7 @@ from dynacomp.capture.arithmetic import arrays, graph_scalars, later, powers, tr
 from dynacomp.capture.arithmetic.identity import same_object
 from dynacomp.capture.arithmetic.indices import has_index, index_value
 from dynacomp.capture.arithmetic.pairs import Pair, Pairs
+from dynacomp.capture.arithmetic.tree_structures import comparable
 from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
@@ -43,12 +44,12 @@ from dynacomp.capture.values.questions import (
     type_name,
 )
 from dynacomp.capture.values.standing import IdV, LaterV, TraceStateV
-from dynacomp.capture.values.value import NotConstant, Value, as_python, existing, is_changing, now, type_of
+from dynacomp.capture.values.value import NotConstant, Value, as_python, is_changing, now, type_of
 from dynacomp.capture.wrapping import ndarrays, partial_tables
 from dynacomp.capture.wrapping.builtin_subclasses import is_number, plain
 from dynacomp.capture.wrapping.class_attrs import MISSING, lookup, name_in_errors, resolve
 from dynacomp.capture.wrapping.folding import fold as fold
-from dynacomp.capture.wrapping.immutability import TREEDEF, is_changeable, says_literals
+from dynacomp.capture.wrapping.immutability import is_changeable
 
 # The order of CPython's BINARY_OP arguments (Include/opcode.h).
 BINARY = (operator.add, operator.and_, operator.floordiv, operator.lshift, operator.matmul, operator.mul,
@@ -88,20 +89,13 @@ def _of_sizes(cap: Capture, op: Any, a: Value, b: Value) -> Value:
 
 
 def _of_constants(cap: Capture, op: Any, a: Value, b: Value) -> Value:
-    _refuse_structures(a, b)
+    a, b = comparable(cap, a, b)
     if op in _SIGNS and _are_plain_tuples(a, b) and any(_holds_changing(cap, v) for v in (a, b)):
         return _structural(cap, op, a, b)
     try:
         return fold(cap, op, a, b)
     except NotConstant:
         return _structural(cap, op, a, b)
-
-
-def _refuse_structures(a: Value, b: Value) -> None:
-    """Break where a tree's structure from outside, which keeps objects, meets one that keeps shells of them."""
-    if {type_of(a), type_of(b)} == {TREEDEF} and (a.source is None) != (b.source is None):
-        if not says_literals(existing(a if a.source is not None else b)):
-            raise Break("operator", "tree structures that keep objects beside their leaves")
 
 
 def _of_changing(cap: Capture, op: Any, a: Value, b: Value) -> Value:

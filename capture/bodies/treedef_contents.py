@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from dynacomp.capture.base.classes import own_dict
+from dynacomp.capture.base.classes import entries, mro, own_dict
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.literals import is_literal
+from dynacomp.capture.base.remembered import remembered
+from dynacomp.capture.symbolic.libraries import has_user_call, is_library
 from dynacomp.capture.values.computed import ArrayV, NumberV, ScalarV, SizeV
 from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping.builder import is_plain_instance
@@ -36,6 +38,21 @@ def in_structure(treedef: Any, kinds: type | tuple[type, ...]) -> bool:
     return any(_has(aux, kinds) for aux in _kept(treedef))
 
 
+def kept_by_libraries(treedef: Any, kinds: type | tuple[type, ...]) -> bool:
+    """The same of what objects keep that a library may call, or that are its own: it does not know Values. A body that
+    is given another object of the program's has its functions as they were."""
+    return any(_has(aux, kinds) for cls, aux in _kept_by(treedef) if is_library(cls) or may_be_called(cls))
+
+
+@remembered
+def may_be_called(cls: type) -> bool:
+    """Whether a library may call the program's code of an instance: it is a function, or has its own way of doing what
+    a class of the library does."""
+    above = [name for base in mro(cls) if is_library(base) for name in entries(base) if not name.startswith("_")]
+    return has_user_call(cls) or any(
+        name in entries(base) for base in mro(cls) if not is_library(base) for name in above)
+
+
 def is_marked(treedef: Any) -> bool:
     """Whether a class keeps a bare `object()` beside its leaves, which is told apart by its identity alone: a library
     that makes one in each call asks whether it gets it back."""
@@ -49,12 +66,17 @@ def numbers_out_of_sight(treedef: Any) -> bool:
 
 def _kept(treedef: Any) -> Iterator[Any]:
     """What the classes in a tree keep beside their leaves."""
+    return (aux for _, aux in _kept_by(treedef))
+
+
+def _kept_by(treedef: Any) -> Iterator[tuple[type, Any]]:
+    """The same with the classes."""
     todo = [treedef]
     while todo:
         node = todo.pop()
         data = node.node_data()
         if data is not None and data[0] not in (tuple, list, dict, type(None)):
-            yield data[1]
+            yield data
         todo.extend(node.children())
 
 

@@ -1,5 +1,5 @@
 """Structures of trees that leave the capture. Classes keep objects beside their leaves; in a structure that was made
-while capturing, shells stand for these (see `pytree_shells`): each call puts its own objects in.
+while capturing, Values and shells stand for these (see `pytree_shells`): each call puts its own objects in.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ class Slot:
 
 
 def emptied(treedef: Any, shells: Mapping[int, tuple[Value, Any]]) -> tuple[Any, list[Value]]:
-    """The structure with slots in place of shells, and what they stand for."""
+    """The structure with slots in place of shells and of Values (a function that is no leaf), and what they stand
+    for."""
     found: dict[int, tuple[Slot, Value]] = {}
 
     def change(held: Any) -> Any:
-        if id(held) not in shells:
+        if id(held) not in shells and not is_value(held):
             return held
-        value = shells[id(held)][0]
+        value = held if is_value(held) else shells[id(held)][0]
         return found.setdefault(id(value), (Slot(len(found)), value))[0]
 
     made = replaced(treedef, change)
@@ -39,7 +40,7 @@ def emptied(treedef: Any, shells: Mapping[int, tuple[Value, Any]]) -> tuple[Any,
 
 def has_shells(constant: Any, shells: Mapping[int, tuple[Value, Any]]) -> bool:
     """Whether a constant is a structure in which each call puts its own objects."""
-    return bool(shells) and type(constant) is TREEDEF and bool(emptied(constant, shells)[1])
+    return type(constant) is TREEDEF and bool(emptied(constant, shells)[1])
 
 
 def filled(treedef: Any, objects: tuple[Any, ...]) -> Any:

@@ -26,7 +26,7 @@ from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.bodies.lossy_trees import has_lost, put_together
 from dynacomp.capture.bodies.subgraphs import Standin, localise, place_of
-from dynacomp.capture.bodies.treedef_contents import in_structure, taken_apart
+from dynacomp.capture.bodies.treedef_contents import in_structure, kept_by_libraries, taken_apart
 from dynacomp.capture.graph.avals import as_struct, aval_of, weak
 from dynacomp.capture.graph.graph import Node, Tree, map_parts
 from dynacomp.capture.graph.graph_sizes import aval as aval_with_sizes
@@ -223,8 +223,9 @@ def _object(cap: Capture, value: ObjectV) -> Any:
     if value.payload is not None and jax.tree_util.all_leaves([built]):
         return _with_payload(cap, value)
     leaves, treedef = flat or taken_apart(jax.tree.flatten, built)
-    if payload_base(value.cls) is None and (in_structure(treedef, (ArrayV, NumberV, Const, PartialV)) or has_lost(
-            built, put_together(treedef, leaves))):
+    if payload_base(value.cls) is None and (
+            in_structure(treedef, (ArrayV, NumberV, PartialV)) or kept_by_libraries(treedef, Const)
+            or has_lost(built, put_together(treedef, leaves))):
         return _by_attributes(cap, value)
     fixed_fields(cap, memo, leaves)
     if len(leaves) == 1 and leaves[0] is built:

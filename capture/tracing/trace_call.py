@@ -187,6 +187,9 @@ def _result(cap: Capture, call: Call) -> Value:
         return call.made() if keeps or _hides(call) else from_python(cap, result)
     if _is_known(result) or outcome.leaves and all(is_literal(x) or _is_size(cap, x) for x in outcome.leaves):
         return from_python(cap, result)
+    if outcome.leaves and all(map(_is_description, outcome.leaves)) and in_structure(
+            outcome.treedef, Value) and not _hides(call):  # jax.eval_shape of an object around a function
+        return unflattened(cap, outcome.treedef, outcome.leaves)
     if is_aval(result):
         return result.value or _handed_back(cap, outcome) or _of_aval(cap, _node(cap, call, _as_aval(result)), result)
     if is_nothing(result):

@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import dataclasses
+import functools
 import sys
 
 import jax
@@ -11,6 +12,7 @@ import pytest
 from jax.example_libraries import optimizers
 
 import dynacomp
+from dynacomp.capture.bodies.treedef_contents import may_be_called
 
 X = jnp.ones(3)
 
@@ -157,3 +159,49 @@ def test_a_mark_that_each_call_makes_anew_comes_back():
         assert jnp.array_equal(compiled(X * i, i % 2), program(X * i, i % 2))
     stats = dynacomp.stats()
     assert set(stats["breaks"]) == {"body"} and stats["frames_captured"] <= 6
+
+
+@functools.partial(jax.tree_util.register_dataclass, data_fields=["w"], meta_fields=["fn"])
+@dataclasses.dataclass
+class Model:
+    w: jax.Array
+    fn: object
+
+    def loss(self, x):
+        return self.fn(self.w * x).sum()
+
+
+class Callable(Model):
+    def __call__(self, x):
+        return self.fn(self.w * x)
+
+
+def mapped(s, x):
+    made = jax.vmap(lambda s: dataclasses.replace(s, w=s.w * 2))(s)
+    return made.fn(x), made.fn is s.fn
+
+
+def derived(s, x):
+    made = jax.grad(lambda s: s.loss(x))(s)
+    return made.w, made.fn(x), made.fn is s.fn
+
+
+def looped(s, x):
+    made, _ = jax.lax.scan(lambda s, x: (dataclasses.replace(s, w=s.fn(s.w)), x), s, None, 3)
+    return made.w, made.fn(x), made.fn is s.fn
+
+
+@pytest.mark.parametrize("program", [mapped, derived, looped])
+def test_functions_made_anew_that_a_class_of_the_program_keeps(program):
+    """From the second call on: 'a body was called in a way that its capture had not seen', and Python ran it."""
+    compiled = dynacomp.jit(program)
+    for n in range(6):
+        s, x = Model(jnp.arange(3.0) + n, lambda p, n=n: jnp.sin(p) * n), jnp.ones(3) * n
+        for got, want in zip(compiled(s, x), program(s, x), strict=True):
+            assert jnp.allclose(got, want, rtol=1e-5)
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] <= 3 and not stats["breaks"] and not stats["frames_eager"]
+
+
+def test_what_a_library_may_call():
+    assert may_be_called(Callable) and not may_be_called(Model)

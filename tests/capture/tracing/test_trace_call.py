@@ -183,3 +183,31 @@ def _after(fn, x):
     for _ in range(4):
         fn(x)
     return RANDOM.randint(1 << 30)
+
+
+@jax.tree_util.register_pytree_node_class
+class Around:
+    def __init__(self, w, fn):
+        self.w, self.fn = w, fn
+
+    def tree_flatten(self):
+        return (self.w,), self.fn
+
+    @classmethod
+    def tree_unflatten(cls, fn, children):
+        return cls(*children, fn)
+
+
+def test_the_shapes_of_an_object_around_a_function_of_the_call():
+    """They had the capture's own function: 'Const' object is not callable."""
+    def program(x, k):
+        one = Around(x, lambda y: y * k)
+        shapes = jax.eval_shape(lambda s: Around(s.w[None], s.fn), one)
+        return shapes.fn(x), shapes.fn is one.fn, shapes.w.shape
+
+    compiled = dynacomp.jit(program)
+    for n in range(4):
+        got = compiled(jnp.ones(3) * n, n + 0.5)
+        assert (got[0] == n * (n + 0.5)).all() and got[1:] == (True, (1, 3))
+    stats = dynacomp.stats()
+    assert not stats["breaks"] and stats["frames_captured"] <= 2
