@@ -83,7 +83,8 @@ def _made(cap: Capture, real: Any, source: S.Source, depth: int) -> Value | None
 
 
 def _custom(cap: Capture, real: Any, source: S.Source, depth: int) -> Value | None:
-    """A function with a derivative of its own: the same rules and options of the same functions."""
+    """A function with a derivative of its own, or a partial of JAX's: the same rules, options, arguments of the same
+    functions."""
     held = {name: _structured(cap, wrap(cap, content, S.Attr(source, name)), depth + 1)
             for name, content in vars(real).items() if not name.startswith("__")}
     values = [v for v in held.values() if v is not None]

@@ -24,6 +24,7 @@ from jax._src.earray import EArray
 from jax._src.linear_util import Store, WrappedFun
 from jax._src.random.prng import PRNGKeyArray as KEY_TYPE
 from jax._src.tree_util import _HashableCallableShim
+from jax._src.util import HashablePartial
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
 from dynacomp.capture._native import CompiledFunction
@@ -400,6 +401,8 @@ def _wrap_other(cap: Capture, obj: Any, source: S.Source) -> Value:
             payload_base(type(obj)) in NUMBERS or not _is_library_leaf(obj)):
         row = WRAPPERS[payload_base(type(obj))]  # type: ignore[index]
         return _instance(cap, obj, source, unread=lambda held: read_payload(cap, row, held))
+    if cls in CUSTOM:
+        return _jitted(cap, obj, source)
     if issubclass(cls, (threading.local, BaseException)) or (
             is_plain_instance(obj) and (not _is_library_leaf(obj) or is_made_anew(cap, obj, source))):
         return _instance(cap, obj, source)
@@ -407,7 +410,7 @@ def _wrap_other(cap: Capture, obj: Any, source: S.Source) -> Value:
         return opaque(cap, obj, source)
     if is_changeable(obj) and not is_python_class(type(obj)) and not callable(obj):
         return opaque(cap, obj, source)
-    return (_jitted if cls in CUSTOM else one_object)(cap, obj, source)
+    return one_object(cap, obj, source)
 
 
 # Methods of objects that change as they are used: iterators, and what JAX 0.10 asks for the type of its state (`Box`).
@@ -449,7 +452,8 @@ def one_object(cap: Capture, obj: Any, source: S.Source) -> Value:
 
 
 JITTED: type = type(jax.jit(lambda: None))
-CUSTOM = (jax.custom_vjp, jax.custom_jvp)  # functions with rules, which a program may make anew in each call
+# functions with rules, and what `ravel_pytree` gives to go back: a program may make them anew in each call
+CUSTOM = (jax.custom_vjp, jax.custom_jvp, HashablePartial)
 TRACED = (Jaxpr, ClosedJaxpr, _HashableCallableShim)  # what pullbacks and linearized functions keep
 RECORDS = (OpaqueTraceState,)  # objects of JAX that are made anew all the time: known by their content
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from jax.flatten_util import ravel_pytree
 
 import dynacomp
 
@@ -288,3 +289,25 @@ def test_what_a_library_makes_anew_around_what_no_graph_takes_is_called_by_pytho
         assert compiled(x).tolist() == program(x).tolist()
     stats = dynacomp.stats()
     assert "limit" not in stats["frames_eager"] and stats["frames_captured"] <= 10, stats
+
+
+class Raveled:
+    def __init__(self, p):
+        self.flat, self.back = ravel_pytree(p)
+        self.rows = jax.vmap(self.back)
+
+
+def unraveled(flat, back):
+    return back(flat * 2), jax.vmap(back)(jnp.stack([flat, flat])), jax.grad(lambda v: (back(v)["w"] ** 2).sum())(flat)
+
+
+def unraveled_by_object(made):
+    return made.back(made.flat), made.rows(made.flat[None])
+
+
+@pytest.mark.parametrize("same", [False, True])
+def test_the_way_back_from_one_array(same):
+    """What `ravel_pytree` gives was known by its identity: a capture for each, then it could not be called."""
+    trees = [{"w": jnp.ones((2 if same else 2 + n % 2, 3)) * n, "n": jnp.arange(3)} for n in range(12)]
+    settled(unraveled, [ravel_pytree(p) for p in trees], most=3)
+    settled(unraveled_by_object, [(Raveled(p),) for p in trees], most=3)
