@@ -9,6 +9,7 @@
     graph_scalars  Python numbers that the Graph computes: loop counters, flags set in a branch, `float(loss)`
     arrays         Array Values: their attributes, methods, length, iteration
     moving_slices  Slices of arrays that move with a loop's counter and keep their width
+    masked_updates  Updates of an array where a mask says so, by one number: `x.at[x < 0].set(0)`
     powers         Powers by one int: whether JAX can look at the exponent decides the type
     tree_structures  Structures of trees compared: functions beside the leaves
     trace_states   Is what JAX has said of a trace about the one that runs the frame?

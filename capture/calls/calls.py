@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from dynacomp.capture.arithmetic import graph_scalars, later
+from dynacomp.capture.arithmetic import graph_scalars, later, masked_updates
 from dynacomp.capture.arithmetic.operators import fold
 from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Break, Raised
@@ -357,7 +357,8 @@ _call_object.__name__ = _call_object.__qualname__ = "call"
 
 def _library(cap: Capture, fn: LibraryV, args: list[Value], kwargs: dict[str, Value]) -> Value:
     donations.refuse(cap, fn.real, args, kwargs)
-    return library_call(cap, _call_object, [fn, *args], kwargs, name=getattr(fn.make, "__name__", None))
+    return masked_updates.updated(cap, fn, args, kwargs) or library_call(
+        cap, _call_object, [fn, *args], kwargs, name=getattr(fn.make, "__name__", None))
 
 
 def _identity(obj: Any) -> Any:
