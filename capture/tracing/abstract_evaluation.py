@@ -186,7 +186,8 @@ def evaluated_anew(cap: Capture, fn: Any, lowered: Any, since: int) -> tuple[Out
         raise needs_values(cap, fn, error) if concrete else Break("raises", type(error).__name__)
     if is_defect(error):
         raise error
-    enter_next(cap, fn, list(parts(lowered)))
+    makers = (made.make for made in library_args(lowered) if not is_host(made.make))
+    enter_next(cap, fn, [*parts(lowered), *makers])
     what, held = f"{label(fn)}: {error}".partition("\n")[0], given_sizes(lowered) or one_to_hold(fn, lowered, blamed)
     size_values.freeze(cap, held, what, hosted=is_host(maker_of(fn, lowered)))
     raise Restart()

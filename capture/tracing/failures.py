@@ -148,7 +148,8 @@ def may_enter(cap: Capture, fn: Any) -> bool:
 
 def enter_next(cap: Capture, fn: Any, given: Sequence[Any]) -> None:
     """Restart where the next attempt is to enter this function, which could not take a size, or one of those that it
-    is given: `jax.vmap(jnp.interp)`. Or those that an object keeps beside its leaves: `eqx.filter_jit(f)`."""
+    is given or made by: `jax.vmap(jnp.interp)`, `nn.initializers.orthogonal()`. Or those that an object keeps beside
+    its leaves: `eqx.filter_jit(f)`."""
     for part in (fn, *given):
         if may_enter(cap, part):
             cap.lessons.entered[python_inside(part)] = True

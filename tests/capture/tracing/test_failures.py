@@ -86,3 +86,14 @@ def test_what_was_handled_outside_is_no_part_of_a_failure():
             assert error.__context__ is inner and error.__context__.__context__ is outer
             _unchain(error, sys.exception().__context__.__context__)
     assert itself.__cause__ is itself and itself.__context__ is inner and inner.__context__ is None
+
+
+def test_what_makes_a_function_that_takes_no_size_is_entered():
+    def f(key, n):
+        return jax.nn.initializers.orthogonal()(key, (n, 3))
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(f, backend="eager")
+    for n in (6, 7, 8, 9):
+        np.testing.assert_allclose(compiled(jax.random.key(n), n), f(jax.random.key(n), n), rtol=1e-4, atol=1e-5)
+    assert dynacomp.stats()["frames_captured"] == 2 and not dynacomp.stats()["breaks"]
