@@ -10,6 +10,7 @@
               scalar
     index     SymPy index expressions as C++ `int64_t` expressions, and how they move along a vector
               loop
+    jobs      How a translation unit is shared out among compilers that run side by side
     known     What is known where code stands, and the conditions that it decides
     loops     Kernel statements as C++: loops, threads, reductions, stores
     recall    A compiled Schedule as a record, and its Program out of one: nothing is planned, written

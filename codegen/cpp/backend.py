@@ -96,7 +96,7 @@ def _native(schedule: Schedule, chosen: Settings) -> Any:
     exact = chosen.numerics == "exact"
     source = unit_source(schedule, exact)
     compiler = toolchain(chosen.cxx, chosen.cache_dir)
-    request = Request(source, exact, compiler, jobs_for(schedule, chosen.threads), parts(schedule))
+    request = Request(source, exact, compiler, jobs_for(schedule, source, chosen.threads), parts(schedule))
     path, cached = obtain(request, chosen.cache_dir, chosen.tell)
     return loaded(path, schedule, {f"{schedule.name}.cc": source}, kernel_names(schedule), chosen, cached)
 

@@ -9,8 +9,7 @@ are inlined, so that what a loop carries stays in registers.
 Templates, each as dear to compile as several kernels, are units of their own (`parts`), compiled once for a machine
 and linked. Those that cannot be (`Template.instances` is None) stand in this one.
 
-The text can be compiled as a whole, or as DYNACOMP_JOBS objects side by side, each about as many lines. Job 0 holds
-the entry points and the templates; where there are any of those the kernels are for the other jobs, else for all.
+The text can be compiled as a whole, or as DYNACOMP_JOBS objects side by side (see `jobs`).
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from dynacomp.capture.base.of_class import of_class
-from dynacomp.codegen.cpp import types
+from dynacomp.codegen.cpp import jobs, types
 from dynacomp.codegen.cpp.index import cpp_name, index_code
 from dynacomp.codegen.cpp.loops import kernel_body
 from dynacomp.codegen.cpp.steps import buffers_of, entry_frame, frame_code, inlined, template_dtypes
@@ -27,7 +26,6 @@ from dynacomp.lowering.fuse.schedule import KernelStep, Schedule, TemplateStep, 
 from dynacomp.lowering.kernel_ir.loops import Kernel
 
 Lines = Iterator[str]
-KERNELS_PER_JOB, MAX_JOBS = 4, 8
 INLINE = "static inline __attribute__((always_inline))"
 
 
@@ -49,17 +47,17 @@ def _unit(schedule: Schedule, exact: bool) -> Lines:
     small = inlined(schedule)
     bodies = {id(k): [*_kernel(k, names[id(k)], exact, id(k) in small)] for k in kernels}
     entry = [*_shapes(schedule), "", *_entry(schedule, names)]
-    shared = {key: len(body) for key, body in bodies.items() if key not in small}
-    yield from _jobs(schedule, len(entry), sum(shared.values()))
+    sizes = {key: sum(map(len, body)) for key, body in bodies.items() if key not in small}
+    places = jobs.shared_out(sizes, sum(map(len, entry)), bool(_own_templates(schedule)))
+    yield from jobs.macro()
+    yield from _includes(schedule)
     yield "namespace dynacomp {"
     yield from (f"{_head(k, names[id(k)])};" for k in kernels if id(k) not in small)
-    place = 0  # of the kernel's middle among the lines of all
     for key, body in bodies.items():
         yield ""
-        yield "#if DYNACOMP_JOB == 0" if key in small else f"#if KERNEL_JOB({place + len(body) // 2}) == DYNACOMP_JOB"
+        yield "#if DYNACOMP_JOB == 0" if key in small else f"#if KERNEL_JOB({places[key]}) == DYNACOMP_JOB"
         yield from body
         yield "#endif"
-        place += shared.get(key, 0)
     yield ""
     yield "}  // namespace dynacomp"
     yield ""
@@ -68,28 +66,20 @@ def _unit(schedule: Schedule, exact: bool) -> Lines:
     yield "#endif"
 
 
-def _jobs(schedule: Schedule, entry: int, kernels: int) -> Lines:
-    """Which job a kernel belongs to, by its place among the lines of all, and the templates in theirs. entry, kernels:
-    how many lines the entry points have, and all kernels."""
-    yield from ("#ifndef DYNACOMP_JOBS", "#define DYNACOMP_JOBS 1", "#define DYNACOMP_JOB 0", "#endif")
+def _includes(schedule: Schedule) -> Lines:
+    """What the templates that the Schedule calls need."""
     if any(TEMPLATES[t].instances for t in _used_templates(schedule)):
         yield '#include "calls.h"'
-    if not _own_templates(schedule):
-        yield f"#define KERNEL_JOB(place) ({entry} + (place)) * DYNACOMP_JOBS / {entry + kernels}"
-        return
-    yield from ("#if DYNACOMP_JOBS == 1", "#define KERNEL_JOB(place) 0", "#else",
-                f"#define KERNEL_JOB(place) 1 + (place) * (DYNACOMP_JOBS - 1) / {max(1, kernels)}", "#endif")
-    yield "#if DYNACOMP_JOB == 0"
-    yield from (f'#include "{header}"' for header in _template_headers(schedule))
-    yield from _template_sources(schedule)
-    yield "#endif"
+    if _own_templates(schedule):
+        yield "#if DYNACOMP_JOB == 0"
+        yield from (f'#include "{header}"' for header in _template_headers(schedule))
+        yield from _template_sources(schedule)
+        yield "#endif"
 
 
-def jobs_for(schedule: Schedule, threads: int) -> int:
-    """How many compilers to run side by side: they all read the headers, so each needs enough to do."""
-    kernels = len(kernels_of(schedule))
-    wanted = 1 + -(-kernels // KERNELS_PER_JOB) if _own_templates(schedule) else kernels // KERNELS_PER_JOB
-    return max(1, min(threads, wanted, MAX_JOBS))
+def jobs_for(schedule: Schedule, source: str, threads: int) -> int:
+    """How many compilers to run side by side for the text of a Schedule."""
+    return jobs.jobs_for(len(kernels_of(schedule)), len(source), threads, bool(_own_templates(schedule)))
 
 
 def kernels_of(schedule: Schedule) -> list[Kernel]:
