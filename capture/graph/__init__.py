@@ -15,6 +15,7 @@
     size_evaluation  Their values: in Python, and as the postfix program that guards run
     size_scope       Scopes: what is known of the sizes of one capture, and what was decided by their
                      values in the call at hand
+    size_lookups     Where code that JAX traces looks a size up
     descriptions     What says how an array is, and is none: whether a size in one changes
     sized_calls      Functions of JAX that ask for Python ints where the program may have symbolic sizes,
                      written with arrays instead

@@ -17,7 +17,7 @@ A Scope without values (a symbol made with `value=None`) raises InconclusiveDime
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
@@ -26,6 +26,7 @@ from jax.errors import InconclusiveDimensionOperation
 
 from dynacomp.capture.base.interrupts import OURS
 from dynacomp.capture.graph.size_evaluation import evaluate, postfix
+from dynacomp.capture.graph.size_lookups import looks_up
 from dynacomp.capture.graph.sizes import (
     SYMBOL,
     Atom,
@@ -66,6 +67,7 @@ class Scope:
     values: their values in this call (None: unknown). least, most: the bounds that guards hold them to. equal: what
     an atom was found equal to. relations: what was decided, in order. deciding: whether `==` of two sizes is a
     question of the program's, or of JAX for it: only then its answer is decided and noted; elsewhere sizes are keys.
+    is_library: whether a file holds none of the program's code.
     """
 
     values: dict[str, int | None] = field(default_factory=dict)
@@ -78,6 +80,7 @@ class Scope:
     relations: dict[Relation, None] = field(default_factory=dict)
     atoms: dict[Any, Atom] = field(default_factory=dict)
     deciding: int = 0
+    is_library: Callable[[str], bool] = bool
 
     def symbol(self, name: str, value: int | None = None, least: int = LEAST) -> Size:
         """The symbol of that name."""
@@ -162,6 +165,23 @@ class Scope:
         if unknown and is_shortcut(asking) and self.value(difference) != 0:
             return False
         return self.is_zero(difference)
+
+    def is_written(self, asking: FrameType) -> None:
+        """Raises where the program's code makes a text of a size while JAX traces it. What libraries make of them is
+        looked for in what they return."""
+        if self.deciding and self.is_the_programs(asking):
+            raise InconclusiveDimensionOperation("the text of a symbolic size is used where a constant is needed")
+
+    def is_hashed(self, asking: FrameType) -> None:
+        """Raises where the program's code looks a size up while JAX traces it."""
+        if self.deciding and self.is_the_programs(asking) and looks_up(asking):
+            raise InconclusiveDimensionOperation("the hash of a symbolic size is used where a constant is needed")
+
+    def is_the_programs(self, asking: FrameType) -> bool:
+        """Whether code of the program's asks, in a file: no library's, and none that was made from a text."""
+        file = asking.f_code.co_filename
+        return not (file.startswith("<") or self.is_library(file) or str(asking.f_globals.get("__name__")).startswith(
+            OURS))
 
     def decided(self, kind: str, expr: Any, holds: bool) -> bool:
         self.relations.setdefault(Relation(kind, expr, holds))

@@ -65,6 +65,8 @@ class Size:
         self._hash = hash((terms, id(scope)))
 
     def __hash__(self) -> int:
+        if self.scope.deciding:
+            self.scope.is_hashed(sys._getframe(1))
         return self._hash
 
     def __eq__(self, other: Any) -> bool:
@@ -154,10 +156,14 @@ class Size:
         return 0 if self == 0 else Log2(abs(self)).floor() + 1
 
     def __str__(self) -> str:
-        text = " ".join(f"{'-' if k < 0 else '+'} {_term(mono, abs(k))}" for mono, k in _shown(self.terms))
-        return text.removeprefix("+ ").replace("- ", "-", 1) if text.startswith("- ") else text.removeprefix("+ ")
+        self.scope.is_written(sys._getframe(1))
+        return text_of(self)
 
     __repr__ = __str__
+
+    def __format__(self, spec: str) -> str:
+        self.scope.is_written(sys._getframe(1))
+        return format(text_of(self), spec)
 
     def max(self, other: Expr) -> Expr:
         return self if self._is_larger(other) else other
@@ -538,6 +544,12 @@ def atoms(expr: Expr) -> Iterator[Atom]:
 
 
 # --- printing
+
+
+def text_of(size: Size) -> str:
+    """The expression."""
+    text = " ".join(f"{'-' if k < 0 else '+'} {_term(mono, abs(k))}" for mono, k in _shown(size.terms))
+    return text.removeprefix("+ ").replace("- ", "-", 1) if text.startswith("- ") else text.removeprefix("+ ")
 
 
 def _shown(terms: Any) -> Any:

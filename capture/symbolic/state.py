@@ -19,6 +19,7 @@ from typing import Any
 from dynacomp.capture.graph.graph import Builder, Node
 from dynacomp.capture.graph.size_scope import Scope
 from dynacomp.capture.symbolic.escapes import Escapes
+from dynacomp.capture.symbolic.libraries import is_library_file
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.computed import ScalarV
 from dynacomp.capture.values.constant import Const
@@ -78,7 +79,7 @@ class Known:
 class Sizes:
     """Symbolic sizes; `dims`: name of a symbol → where its value is read."""
 
-    scope: Scope = field(default_factory=Scope)
+    scope: Scope = field(default_factory=lambda: Scope(is_library=is_library_file))
     dims: dict[str, S.Source] = field(default_factory=dict)
     real_shapes: dict[S.Source, tuple[int, ...]] = field(default_factory=dict)
 

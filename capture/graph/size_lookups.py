@@ -1,0 +1,57 @@
+"""Where code that JAX traces looks a size up: there a `Size` is no int of this call's.
+
+A Flax module, a function under `hk.transform` may have the sizes of its arguments as keys of a dict, where a Size would
+not be found. JAX hashes sizes all the time, for its caches, from C
+too, in whose place the frame stands that called: so it is the instruction that tells.
+
+    table[n], n in seen, {n: x}, table.get(n), set([n])     # at each a hash of the program's own
+    jnp.cumsum(x)                                           # JAX's, of the sizes in x.shape
+"""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Iterator
+from types import CodeType, FrameType
+
+from dynacomp.capture.base.remembered import remembered
+
+INSTRUCTIONS = frozenset({
+    "BINARY_SUBSCR", "STORE_SUBSCR", "DELETE_SUBSCR", "CONTAINS_OP", "BUILD_MAP", "BUILD_SET", "BUILD_CONST_KEY_MAP",
+    "MAP_ADD", "SET_ADD", "DICT_UPDATE", "DICT_MERGE", "SET_UPDATE"})
+LOADS = frozenset({"LOAD_METHOD", "LOAD_ATTR", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_FAST", "LOAD_DEREF"})
+CALLS = ("PRECALL", "CALL")
+LOOKING_UP = frozenset({  # methods and classes of dicts and sets
+    "add", "count", "dict", "difference", "discard", "fromkeys", "frozenset", "get", "hash", "intersection",
+    "isdisjoint", "issubset", "issuperset", "pop", "remove", "set", "setdefault", "symmetric_difference", "union",
+    "update"})
+
+
+def looks_up(asking: FrameType) -> bool:
+    """Whether the code that asks for a size's hash does so itself, for a dict or a set."""
+    return asking.f_lasti in places(asking.f_code)
+
+
+@remembered
+def places(code: CodeType) -> frozenset[int]:
+    """The offsets of the instructions at which code looks something up."""
+    return frozenset(_places([*dis.get_instructions(code)]))
+
+
+def _places(instrs: list[dis.Instruction]) -> Iterator[int]:
+    for k, instr in enumerate(instrs):
+        if instr.opname in INSTRUCTIONS or instr.opname.startswith(CALLS) and called(instrs, k) in LOOKING_UP:
+            yield instr.offset
+
+
+def called(instrs: list[dis.Instruction], at: int) -> str:
+    """The name of what the call at that place calls: what was loaded last of those that begin where the call does."""
+    start = begin(instrs[at])
+    names = (str(i.argval) for i in reversed(instrs[:at]) if i.opname in LOADS and begin(i) == start)
+    return next(names, "")
+
+
+def begin(instr: dis.Instruction) -> tuple[int | None, int | None]:
+    """Where an instruction's text begins: its line and column. (None, None) for all where Python keeps no places."""
+    place = instr.positions
+    return (place.lineno, place.col_offset) if place is not None else (None, None)

@@ -1,0 +1,110 @@
+"""What a program that JAX traces looks up by a size, or writes of it, is what the int gives: there it is a constant."""
+
+import dis
+import sys
+
+import flax.linen as nn
+import haiku as hk
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.errors import InconclusiveDimensionOperation
+
+import dynacomp
+from dynacomp.capture.graph.size_lookups import called, places
+from dynacomp.capture.graph.size_scope import Scope
+
+TABLE = {4: 2.0, 5: 3.0}
+
+
+class Named(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        return nn.Dense(3, name=f"of_{x.shape[0]}")(x)
+
+
+class Looking(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        n = x.shape[0]
+        return nn.Dense(3)(x) * TABLE.get(n, 5.0) * (2 if n in {6} else 1) * {4: 1.0, 5: 2.0, 6: 3.0}[n]
+
+
+class Counting(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        return nn.Dense(3)(x) * len({x.shape[0], 4, 5}) * len(frozenset((x.shape[0], 6)))
+
+
+class Plain(nn.Module):
+    """Nothing but arithmetic and comparisons: one entry for all sizes."""
+
+    @nn.compact
+    def __call__(self, x):
+        scale = dict(a=2.0).get("a")
+        return nn.Dense(3)(x) * scale / x.shape[0] * (2.0 if x.shape[0] > 2 else 3.0)
+
+
+def written(x):
+    return hk.Linear(3, name=f"w{x.shape[0]}")(x)
+
+
+def initialised(module):
+    def fn(key, x):
+        variables = module().init(key, x)
+        return variables, module().apply(variables, x)
+    return fn
+
+
+def transformed(key, x):
+    net = hk.transform(written)
+    params = net.init(key, x)
+    return params, net.apply(params, key, x)
+
+
+@pytest.mark.parametrize(("fn", "captures"), [
+    *((initialised(module), 2 if module is Plain else 3) for module in (Named, Looking, Counting, Plain)),
+    (transformed, 3)], ids=["named", "looking", "counting", "plain", "haiku"])
+def test_sizes_are_what_ints_are(fn, captures):
+    dynacomp.reset()
+    compiled = dynacomp.jit(fn, backend="eager")
+    for n in (4, 5, 6):
+        args = jax.random.key(n), jnp.ones((n, 4))
+        want, have = fn(*args), compiled(*args)
+        assert jax.tree.structure(have) == jax.tree.structure(want)
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), have, want)
+    assert dynacomp.stats()["frames_captured"] == captures and not dynacomp.stats()["breaks"]
+
+
+def test_only_what_the_program_looks_up_itself_counts():
+    scope = Scope(is_library=lambda file: False)
+    n = scope.symbol("n", 4)
+    with scope.decides():
+        for ask in (lambda: {4: 1}[n], lambda: n in {4}, lambda: {n: 1}, lambda: {n}, lambda: {4: 1}.get(n),
+                    lambda: frozenset((n,)), lambda: {k: k + 1 for k in [n]}):
+            with pytest.raises(InconclusiveDimensionOperation, match="hash"):
+                ask()
+        for text in (lambda: f"{n}", lambda: str(n), lambda: repr((n, 1)), lambda: f"{n:>3}"):
+            with pytest.raises(InconclusiveDimensionOperation, match="text"):
+                text()
+        jax.eval_shape(lambda x: jnp.cumsum(x * 2), jax.ShapeDtypeStruct((n,), "float32"))
+        assert (1, 2)[n > 3] == 2
+    assert f"{n + 1:>6}" == " n + 1" and str(n) in repr((n,)) and hash(n) == hash(1 * n) and {n: 1}[n] == 1
+
+
+def test_libraries_know_what_they_do():
+    scope = Scope()
+    n = scope.symbol("n", 4)
+    with scope.decides():
+        assert {n: 1}[n] == 1 and n in {n} and f"{n}" == "n"
+
+
+def test_the_name_of_what_is_called():
+    def fn(d, n, x, set, jit):
+        return d.get(n), set([n]), x.at[n].get(), jit(n)(x.shape(n)), d.a.pop(n)
+
+    instrs = [*dis.get_instructions(fn)]
+    names = [called(instrs, k) for k, i in enumerate(instrs) if i.opname == "CALL"]
+    assert names == ["get", "set", "get", "jit", "shape", "jit", "pop"] or sys.flags.no_debug_ranges
+    assert len(places(fn.__code__)) >= 4
