@@ -304,7 +304,9 @@ PyObject *dc_eval_frame(PyThreadState *tstate, struct _PyInterpreterFrame *frame
         return NULL;
     }
     thread->nesting++;
-    PyObject *result = thread->depth == 0 || thread->paused || throwflag || dc_frame_comes_back(frame)
+    /* What a profiler or a debugger of Python's runs at an event is no part of the program. */
+    PyObject *result = thread->depth == 0 || thread->paused || throwflag || tstate->tracing
+                               || dc_frame_comes_back(frame)
                            ? dc_eval_underneath(tstate, frame, throwflag)
                            : run_active(tstate, frame);
     thread->nesting--;

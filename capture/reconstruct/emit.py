@@ -8,6 +8,7 @@ helper from `dynacomp.capture.reconstruct.runtime`.
 
 from __future__ import annotations
 
+import enum
 import marshal
 import sys
 import types
@@ -22,6 +23,7 @@ from dynacomp.capture._native import Held, dict_of, frozen_as, known_dict, known
 from dynacomp.capture.base.errors import GiveUp, Unbuildable
 from dynacomp.capture.base.literals import is_literal, is_single
 from dynacomp.capture.base.of_class import of_class
+from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.bytecode.code import VERSION
 from dynacomp.capture.graph.avals import key_impl
 from dynacomp.capture.graph.graph import Node
@@ -61,6 +63,17 @@ def _is_merged(obj: Any) -> bool:
     return not isinstance(obj, types.CodeType)
 
 
+@remembered
+def hashes_its_own_way(cls: type) -> bool:
+    """Whether Python code, or nothing, hashes instances of a class, or what they hold. Debuggers and profilers have
+    code objects as keys, whose hash is that of their constants: there it would run, or raise."""
+    own = cls.__hash__
+    if own is object.__hash__ or issubclass(cls, enum.Enum):
+        return False
+    in_c = type(own) is types.WrapperDescriptorType and not cls.__flags__ & HEAP_TYPE
+    return not in_c or issubclass(cls, (tuple, frozenset))
+
+
 class Emitter:
     """Instructions under construction for one replacement code object."""
 
@@ -95,7 +108,7 @@ class Emitter:
                 isinstance(obj, types.FunctionType) and self.cap.globals_source(obj.__globals__) is None) or (
                 is_plain_instance(obj) and type(obj).__weakrefoffset__ and self.cap.guards.knows(obj)):
             self.call(runtime.Weak(obj))
-        elif not is_literal(obj) and _is_merged(obj):
+        elif not is_literal(obj) and (hashes_its_own_way(type(obj)) or _is_merged(obj)):
             self.call(runtime.Kept(obj))
         else:
             self.op("LOAD_CONST", obj)

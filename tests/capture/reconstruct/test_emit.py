@@ -3,6 +3,7 @@
 import collections
 import functools
 import itertools
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -284,3 +285,30 @@ def test_a_librarys_object_is_made_of_what_was_there_when_it_was_made(program):
         x = jnp.arange(3.0) + i
         assert repr(compiled(x, [x * 2])) == repr(program(x, [x * 2]))
     assert dynacomp.stats()["frames_captured"] >= 2 and not dynacomp.stats()["frames_eager"]
+
+
+def test_who_has_code_objects_as_keys_may_look_on():
+    """A debugger, a profiler: what NNX says of a trace has no hash, and was a constant of our code; and what they run
+    at each event was captured."""
+    nnx = pytest.importorskip("flax.nnx")
+
+    def program(x, key):
+        layer = nnx.Linear(3, 2, rngs=nnx.Rngs(key))
+        return layer(x), layer
+
+    seen = {}
+
+    def look(frame, event, arg):
+        seen[frame.f_code] = event
+
+    compiled = dynacomp.jit(program, backend="eager")
+    x, key = jnp.ones((2, 3)), jax.random.key(0)
+    for call in range(5):
+        sys.setprofile(look if call > 2 else None)
+        try:
+            got = compiled(x + call, key)
+        finally:
+            sys.setprofile(None)
+        np.testing.assert_allclose(got[0], program(x + call, key)[0], rtol=1e-6)
+    assert {code.co_name for code in seen} >= {"program"}
+    assert dynacomp.stats()["frames_captured"] == 1 and not dynacomp.stats()["breaks"]
