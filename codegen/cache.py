@@ -35,6 +35,7 @@ from dynacomp.kernels.templates import HEADERS
 Tell = Callable[[str, str], object]  # a reason and a hint, for the user
 PREBUILT = HEADERS / "prebuilt"
 SEAL = hashlib.sha256().digest_size
+_REFUSED: set[Path] = set()  # folders of parsed headers that the compiler does not take
 HEADER, PARSED, NOTE = "unit.h", "unit.h.gch", "note"  # what every unit starts with, the same parsed, and of what size
 
 
@@ -135,7 +136,7 @@ def is_sealed(data: bytes, name: str) -> bool:
 def _build_into(request: Request, folder: Path, tell: Tell) -> Path:
     """Build in a folder of its own, then move into the cache; without room there it is kept privately."""
     with scratch() as place:
-        part = _built(request, place, folder)
+        part = _built(request, place, folder, tell)
         try:
             publish(part.read_bytes(), folder / f"{request.key}.so")
             return verified(folder, request.key) or _kept(part, request.key)
@@ -192,10 +193,10 @@ def _build_privately(request: Request, folder: Path, error: OSError, tell: Tell)
     if known.exists():
         return known
     with scratch() as place:
-        return _kept(_built(request, place, private_folder()), request.key)
+        return _kept(_built(request, place, private_folder(), tell), request.key)
 
 
-def _built(request: Request, place: Path, folder: Path) -> Path:
+def _built(request: Request, place: Path, folder: Path, tell: Tell) -> Path:
     """The library in a file that the caller moves; the objects of its parts come from the folder, or go there."""
     library = place / f"{request.key}.part"
     keys = {request.key_of(text): text for text in request.parts}
@@ -205,17 +206,26 @@ def _built(request: Request, place: Path, folder: Path) -> Path:
     new = {place / f"{key}.o": text for key, text in keys.items() if key not in known}
     build = functools.partial(request.compiler.build, request.source, library, request.exact, request.jobs, new,
                               [place / f"{key}.o" for key in known])
-    ahead = header_ahead(request, PREBUILT)
-    try:
-        build(ahead)
-    except ours(CompilerError):
-        if ahead is None:
-            raise
-        build(None)
+    _with_header(request, build, tell)
     for file in new:
         with suppressing(OSError):  # whoever moves the library says what is wrong with the folder
             publish(file.read_bytes(), folder / file.name)
     return library
+
+
+def _with_header(request: Request, build: Callable[[Path | None], None], tell: Tell) -> None:
+    """Builds with the header that is parsed ahead where there is one; without it where the compiler takes the unit so
+    alone, which is told once."""
+    ahead = header_ahead(request, PREBUILT)
+    if ahead is None or ahead in _REFUSED:
+        return build(None)
+    try:
+        return build(ahead)
+    except ours(CompilerError) as error:
+        build(None)  # where the unit is at fault, this raises
+        _REFUSED.add(ahead)
+        tell(f"the header {ahead / PARSED}, which is parsed ahead, cannot be used ({error}); each unit parses it",
+             "remove its folder; python -m dynacomp.codegen.prebuilt makes it anew")
 
 
 def _kept(part: Path, key: str) -> Path:

@@ -147,9 +147,10 @@ def run_together(commands: list[list[str]], timeout: float = TIMEOUT, who: str =
         try:
             try:
                 outputs: Iterator[str] = pool.map(one, commands)
-                _work_meanwhile(started, most)
             except ours(RuntimeError):  # the interpreter is at its end (`atexit`): no thread starts any more
                 outputs = map(one, commands)
+            else:
+                _work_meanwhile(started, most)
             return list(outputs)
         except BaseException as error:
             over.set()

@@ -1,10 +1,11 @@
 """Where code that JAX traces looks a size up: there a `Size` is no int of this call's.
 
 A Flax module, a function under `hk.transform` may have the sizes of its arguments as keys of a dict, where a Size would
-not be found. JAX hashes sizes all the time, for its caches, from C
-too, in whose place the frame stands that called: so it is the instruction that tells.
+not be found. JAX hashes sizes all the time, for its caches, from C too, in whose place the frame stands that called: so
+it is the instruction that tells.
 
     table[n], n in seen, {n: x}, table.get(n), set([n])     # at each a hash of the program's own
+    table[Config(n)]                                        # as well, by way of `Config.__hash__`
     jnp.cumsum(x)                                           # JAX's, of the sizes in x.shape
 """
 
@@ -22,14 +23,29 @@ INSTRUCTIONS = frozenset({
 LOADS = frozenset({"LOAD_METHOD", "LOAD_ATTR", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_FAST", "LOAD_DEREF"})
 CALLS = ("PRECALL", "CALL")
 LOOKING_UP = frozenset({  # methods and classes of dicts and sets
-    "add", "count", "dict", "difference", "discard", "fromkeys", "frozenset", "get", "hash", "intersection",
-    "isdisjoint", "issubset", "issuperset", "pop", "remove", "set", "setdefault", "symmetric_difference", "union",
-    "update"})
+    "Counter", "OrderedDict", "add", "defaultdict", "dict", "difference", "discard", "fromkeys", "frozenset", "get",
+    "hash", "intersection", "isdisjoint", "issubset", "issuperset", "pop", "remove", "set", "setdefault",
+    "symmetric_difference", "union", "update"})
+
+
+def hashing(asking: FrameType) -> FrameType:
+    """Whose hash it is: where an object's `__hash__` asks for that of a part, or a container that Python's own library
+    has in Python (`Counter`), whoever wants the object's, or calls the container."""
+    while asking.f_back is not None and (
+            asking.f_code.co_name == "__hash__" or asking.f_globals.get("__name__") == "collections"):
+        asking = asking.f_back
+    return asking
 
 
 def looks_up(asking: FrameType) -> bool:
     """Whether the code that asks for a size's hash does so itself, for a dict or a set."""
     return asking.f_lasti in places(asking.f_code)
+
+
+def file_of(asking: FrameType) -> str:
+    """The file that code belongs to: of what was made from a text (a dataclass's methods) that of its module."""
+    file, module = asking.f_code.co_filename, asking.f_globals.get("__file__")
+    return module if file.startswith("<") and type(module) is str else file
 
 
 @remembered

@@ -26,7 +26,7 @@ from jax.errors import InconclusiveDimensionOperation
 
 from dynacomp.capture.base.interrupts import OURS
 from dynacomp.capture.graph.size_evaluation import evaluate, postfix
-from dynacomp.capture.graph.size_lookups import looks_up
+from dynacomp.capture.graph.size_lookups import file_of, hashing, looks_up
 from dynacomp.capture.graph.sizes import (
     SYMBOL,
     Atom,
@@ -173,15 +173,13 @@ class Scope:
             raise InconclusiveDimensionOperation("the text of a symbolic size is used where a constant is needed")
 
     def is_hashed(self, asking: FrameType) -> None:
-        """Raises where the program's code looks a size up while JAX traces it."""
-        if self.deciding and self.is_the_programs(asking) and looks_up(asking):
+        """Raises where the program's code looks a size up while JAX traces it, or an object that has one."""
+        if self.deciding and self.is_the_programs(whose := hashing(asking)) and looks_up(whose):
             raise InconclusiveDimensionOperation("the hash of a symbolic size is used where a constant is needed")
 
     def is_the_programs(self, asking: FrameType) -> bool:
-        """Whether code of the program's asks, in a file: no library's, and none that was made from a text."""
-        file = asking.f_code.co_filename
-        return not (file.startswith("<") or self.is_library(file) or str(asking.f_globals.get("__name__")).startswith(
-            OURS))
+        """Whether code of the program's asks, no library's and none of ours."""
+        return not self.is_library(file_of(asking)) and not str(asking.f_globals.get("__name__")).startswith(OURS)
 
     def decided(self, kind: str, expr: Any, holds: bool) -> bool:
         self.relations.setdefault(Relation(kind, expr, holds))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dynacomp import notices
+from dynacomp import counters, notices
 from dynacomp.capture._native import Entry
 from dynacomp.capture.base.errors import GiveUp, NeverCalled
 from dynacomp.capture.base.interrupts import ours, suppressing
@@ -107,7 +107,8 @@ class Early:
     def now(self) -> tuple[Parts, warm.Content]:
         """The same, of all that is known now."""
         if self.made is None or self.made[0] != self._asked():
-            self.made = self._made()
+            with counters.timed("recall"):
+                self.made = self._made()
         return self.made[1:]
 
     def _made(self) -> tuple[int, Parts, warm.Content]:

@@ -188,6 +188,15 @@ def test_work_that_is_ended_ends_the_runs():
     assert time.monotonic() - start < 10
 
 
+def test_work_that_fails_runs_nothing_twice(tmp_path):
+    def work():
+        raise RuntimeError("of the work")
+
+    with pytest.raises(RuntimeError, match="of the work"), compiler.meanwhile(work):
+        compiler.run(["sh", "-c", f"echo once >> {tmp_path / 'ran'}; sleep 5"])
+    assert (tmp_path / "ran").read_text() == "once\n"
+
+
 def test_work_is_done_where_a_run_cannot_start():
     done = []
     with pytest.raises(compiler.CompilerError, match="cannot run"), compiler.meanwhile(lambda: done.append(1)):

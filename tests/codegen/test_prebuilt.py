@@ -88,7 +88,7 @@ def test_the_header_of_every_unit_is_parsed_already(tmp_path, installed):
 
 
 @pytest.mark.parametrize("damage", ["cut off", "foreign_mode", "without a note", "refused"])
-def test_a_parsed_header_that_cannot_be_used(tmp_path, installed, damage):
+def test_a_parsed_header_that_cannot_be_used(tmp_path, installed, damage, caplog):
     request = cache.Request("", False, toolchain((), tmp_path / "found"))
     ahead = cache.header_ahead(request, tmp_path / "prebuilt")
     if ahead is None:
@@ -105,7 +105,21 @@ def test_a_parsed_header_that_cannot_be_used(tmp_path, installed, damage):
         cache.publish(cache.note_of(ahead), ahead / cache.NOTE)
     assert (cache.header_ahead(request, tmp_path / "prebuilt") is None) == (damage != "refused")
     sort(tmp_path / "cache")
-    assert [f"-I{ahead}" in command for command in installed] == ([True, False] if damage == "refused" else [False])
+    sort(tmp_path / "another cache")
+    tried = [f"-I{ahead}" in command for command in installed]
+    assert tried == ([True, False, False] if damage == "refused" else [False, False])
+    assert caplog.text.count("cannot be used") == (damage == "refused")
+
+
+def test_templates_are_compiled_ahead_where_the_header_cannot_be(tmp_path, monkeypatch, capsys):
+    def refuse(*_):
+        raise compiler.CompilerError("no such language: c++-header")
+
+    monkeypatch.setattr(cache, "PREBUILT", tmp_path / "prebuilt")
+    monkeypatch.setattr(prebuilt, "units", lambda: SORT)
+    monkeypatch.setattr(compiler.Compiler, "header", refuse)
+    assert prebuilt.main() == 0 and len(list((tmp_path / "prebuilt").glob("*.o"))) == 1
+    assert "clang" in find(()).version or "not parsed ahead: no such language" in capsys.readouterr().err
 
 
 def test_another_compilers_are_others(tmp_path, installed):

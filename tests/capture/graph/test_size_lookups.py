@@ -2,6 +2,8 @@
 
 import dis
 import sys
+from collections import Counter
+from dataclasses import dataclass
 
 import flax.linen as nn
 import haiku as hk
@@ -34,7 +36,27 @@ class Looking(nn.Module):
 class Counting(nn.Module):
     @nn.compact
     def __call__(self, x):
-        return nn.Dense(3)(x) * len({x.shape[0], 4, 5}) * len(frozenset((x.shape[0], 6)))
+        often = Counter([x.shape[0], 4, 4])
+        return nn.Dense(3)(x) * often[4] * len({x.shape[0], 4, 5}) * len(frozenset((x.shape[0], 6)))
+
+
+@dataclass(frozen=True)
+class Key:
+    n: int
+    kind: str = "a"
+
+
+class Keyed(nn.Module):
+    """By way of a class's hash, whose text is the size's too; in code that was made from a text."""
+
+    @nn.compact
+    def __call__(self, x):
+        key = Key(x.shape[0])
+        return nn.Dense(3)(x) * {Key(4): 2.0, Key(5): 3.0}.get(key, 5.0) * MADE["scale"](x.shape[0]) * len(repr(key))
+
+
+MADE: dict = {}
+exec("def scale(n): return {4: 2.0, 5: 3.0}[n] if n in {4, 5} else len(f'{n}' * 3)", MADE)
 
 
 class Plain(nn.Module):
@@ -64,8 +86,8 @@ def transformed(key, x):
 
 
 @pytest.mark.parametrize(("fn", "captures"), [
-    *((initialised(module), 2 if module is Plain else 3) for module in (Named, Looking, Counting, Plain)),
-    (transformed, 3)], ids=["named", "looking", "counting", "plain", "haiku"])
+    *((initialised(module), 2 if module is Plain else 3) for module in (Named, Looking, Counting, Keyed, Plain)),
+    (transformed, 3)], ids=["named", "looking", "counting", "keyed", "plain", "haiku"])
 def test_sizes_are_what_ints_are(fn, captures):
     dynacomp.reset()
     compiled = dynacomp.jit(fn, backend="eager")
