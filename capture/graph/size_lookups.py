@@ -7,6 +7,8 @@ it is the instruction that tells.
     table[n], n in seen, {n: x}, table.get(n), set([n])     # at each a hash of the program's own
     table[Config(n)]                                        # as well, by way of `Config.__hash__`
     jnp.cumsum(x)                                           # JAX's, of the sizes in x.shape
+
+Likewise where it asks what a Size is (`isinstance(n, int)`): an int, for whoever is not JAX, which has rules for each.
 """
 
 from __future__ import annotations
@@ -28,6 +30,19 @@ LOOKING_UP = frozenset({  # methods and classes of dicts and sets
     "symmetric_difference", "union", "update"})
 
 
+TRACERS = frozenset({"jax", "jaxlib", "dynacomp"})  # packages that know a Size from an int
+GO_BETWEENS = frozenset({"abc", "typing", "typing_extensions"})  # whose classes ask on behalf of `isinstance`'s caller
+
+
+def is_asked_kind(asking: FrameType | None) -> bool:
+    """Whether code that takes a size for an int asks for its class."""
+    while asking is not None and asking.f_globals.get("__name__") in GO_BETWEENS:
+        asking = asking.f_back
+    if asking is None or str(asking.f_globals.get("__name__")).partition(".")[0] in TRACERS:
+        return False
+    return asking.f_lasti in kind_places(asking.f_code)
+
+
 def hashing(asking: FrameType) -> FrameType:
     """Whose hash it is: where an object's `__hash__` asks for that of a part, or a container that Python's own library
     has in Python (`Counter`), whoever wants the object's, or calls the container."""
@@ -46,6 +61,15 @@ def file_of(asking: FrameType) -> str:
     """The file that code belongs to: of what was made from a text (a dataclass's methods) that of its module."""
     file, module = asking.f_code.co_filename, asking.f_globals.get("__file__")
     return module if file.startswith("<") and type(module) is str else file
+
+
+@remembered
+def kind_places(code: CodeType) -> frozenset[int]:
+    """The offsets of the instructions at which code asks what something is."""
+    instrs = [*dis.get_instructions(code)]
+    return frozenset(instr.offset for k, instr in enumerate(instrs)
+                     if instr.opname == "LOAD_ATTR" and instr.argval == "__class__"
+                     or instr.opname.startswith(CALLS) and called(instrs, k) == "isinstance")
 
 
 @remembered

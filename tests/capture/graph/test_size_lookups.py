@@ -1,8 +1,11 @@
 """What a program that JAX traces looks up by a size, or writes of it, is what the int gives: there it is a constant."""
 
 import dis
+import numbers
 import sys
+import typing
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import flax.linen as nn
@@ -14,7 +17,7 @@ import pytest
 from jax.errors import InconclusiveDimensionOperation
 
 import dynacomp
-from dynacomp.capture.graph.size_lookups import called, places
+from dynacomp.capture.graph.size_lookups import called, kind_places, places
 from dynacomp.capture.graph.size_scope import Scope
 
 TABLE = {4: 2.0, 5: 3.0}
@@ -130,3 +133,46 @@ def test_the_name_of_what_is_called():
     names = [called(instrs, k) for k, i in enumerate(instrs) if i.opname == "CALL"]
     assert names == ["get", "set", "get", "jit", "shape", "jit", "pop"] or sys.flags.no_debug_ranges
     assert len(places(fn.__code__)) >= 4
+
+
+class Asked(nn.Module):
+    """What a size is, asked in all ways but `type(n)`."""
+
+    @nn.compact
+    def __call__(self, x):
+        n = x.shape[0]
+        kinds = [isinstance(n, int), isinstance(n, (str, int)), isinstance(n, numbers.Integral), n.__class__ is int,
+                 isinstance(n, typing.SupportsIndex), not isinstance(n, (str, float, Sequence))]
+        return asked(nn.Dense(3)(x), n, kinds)
+
+
+def asked(y, n, kinds):
+    size = (n, 1) if isinstance(n, int) else n
+    return y * sum(2 ** k for k, holds in enumerate(kinds) if holds) + jnp.ones(size)
+
+
+def asked_in_haiku(x):
+    n = x.shape[0]
+    return asked(hk.Linear(3)(x), n, [isinstance(n, int), isinstance(n, (str, numbers.Number)), n.__class__ is int])
+
+
+def test_a_size_is_an_int_for_whoever_asks():
+    module, fn = Asked(), hk.without_apply_rng(hk.transform(asked_in_haiku))
+    start = jnp.ones((3, 4))
+    for apply, variables in ((module.apply, module.init(jax.random.key(0), start)),
+                             (fn.apply, fn.init(jax.random.key(0), start))):
+        compiled, before = dynacomp.jit(lambda v, x, apply=apply: apply(v, x)), dynacomp.stats()["frames_captured"]
+        for n in (3, 4, 5, 6, 1, 9):
+            x = jnp.arange(4. * n).reshape(n, 4)
+            np.testing.assert_allclose(compiled(variables, x), apply(variables, x), rtol=1e-6)
+        assert dynacomp.stats()["frames_captured"] - before <= 3
+    assert not dynacomp.stats()["breaks"]
+
+
+def test_only_where_it_is_asked():
+    def fn(n):
+        return isinstance(n, int), len((n,)), n.__class__
+
+    instrs = [*dis.get_instructions(fn.__code__)]
+    assert len(kind_places(fn.__code__)) == 2 + (sys.version_info < (3, 12)) * 1
+    assert all("CALL" in i.opname or i.argval == "__class__" for i in instrs if i.offset in kind_places(fn.__code__))
