@@ -144,6 +144,13 @@ def _of_classes(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
     return _by_methods(cap, op, a, b) if any(_has_own(v, _methods(op)) for v in (a, b)) else None
 
 
+def _of_functions(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
+    """Functions of Python's are equal where they are one, which is guarded: one made anew is known by its code."""
+    if op not in (operator.eq, operator.ne) or any(type_of(v) not in (types.FunctionType, type(None)) for v in (a, b)):
+        return None
+    return Const(same_object(cap, a, b) == (op is operator.eq))
+
+
 def _has_own(value: Value, methods: Iterable[str]) -> bool:
     """Whether it is a class whose metaclass has such a method in Python."""
     return holds(value, type) and any(
@@ -335,8 +342,8 @@ def _are_plain_tuples(a: Value, b: Value) -> bool:
 
 
 def _holds_changing(cap: Capture, v: Value) -> bool:
-    """Whether numbers that change may decide how a tuple compares."""
-    return is_changing(v) or is_tuple(v) and any(_holds_changing(cap, item) for item in cap.items(v))
+    """Whether numbers that change, or functions that are made anew, may decide how a tuple compares."""
+    return is_changing(v) or is_open(v) or is_tuple(v) and any(_holds_changing(cap, item) for item in cap.items(v))
 
 
 def _order(cap: Capture, op: Any, a: Value, b: Value) -> Value:
@@ -443,6 +450,7 @@ OPERANDS = Pairs(
     Pair(lambda cap, op, a, b: later.arithmetic(cap, op, a, b), some=(LaterV,)),
     Pair(_of_numpy, some=(NdArrayV,)),
     Pair(_of_classes, some=(Const,)),
+    Pair(_of_functions, every=(Const,)),
     Pair(unlike.compare, some=(NumberV, *host_functions.CHANGING)),
     Pair(_of_container),
     Pair(lambda cap, op, a, b: graph_scalars.binary(cap, op, a, b), some=(NumberV,)),

@@ -16,6 +16,7 @@ import jax
 import numpy as np
 
 from dynacomp.capture.base.classes import entries, own_dict
+from dynacomp.capture.values.constant import is_const
 from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping.builder import is_plain_instance
 
@@ -74,10 +75,15 @@ def _hides(tree: Any, found: Callable[[Any], bool], since: int = 0) -> bool:
         obj = todo.pop()
         if found(obj):
             return True
-        if id(obj) not in seen and not (issubclass(type(obj), Value) and obj.serial < since):
+        if id(obj) not in seen and not (issubclass(type(obj), Value) and _was_there(obj, since)):
             seen[id(obj)] = obj
             todo.extend(_insides(obj))
     return False
+
+
+def _was_there(value: Value, since: int) -> bool:
+    """Whether a Value was made before, or stands for a function that existed, which a body may be the first to read."""
+    return value.serial < since or is_const(value) and value.source is not None
 
 
 def _insides(obj: Any) -> Iterable[Any]:

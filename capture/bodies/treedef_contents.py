@@ -15,8 +15,10 @@ from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.symbolic.libraries import has_user_call, is_library
 from dynacomp.capture.values.computed import ArrayV, NumberV, ScalarV, SizeV
+from dynacomp.capture.values.questions import is_value
 from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping.builder import is_plain_instance
+from dynacomp.capture.wrapping.pytree_shells import flattened_by_name
 
 
 def taken_apart(flatten: Callable[..., Any], tree: Any, **options: Any) -> Any:
@@ -62,6 +64,34 @@ def is_marked(treedef: Any) -> bool:
 def numbers_out_of_sight(treedef: Any) -> bool:
     """Whether an object that a class keeps beside its leaves holds changing numbers: there nobody finds them again."""
     return any(_has(part, (ScalarV, SizeV)) for aux in _kept(treedef) for part in _parts(aux))
+
+
+def unread(treedef: Any) -> list[Value]:
+    """The Values in objects of the program's that classes keep beside their leaves, where JAX takes these apart by the
+    names of their fields: it compares such objects by their identity alone. Not those that stand there by themselves,
+    too: the structures of two calls would differ in them."""
+    inside: dict[int, Value] = {}
+    beside: set[int] = set()
+    for cls, aux in _kept_by(treedef):
+        for value, closed in _values(aux, flattened_by_name(cls)):
+            inside.update([(id(value), value)] if closed else [])
+            beside.update([] if closed else [id(value)])
+    return [value for key, value in inside.items() if key not in beside]
+
+
+def _values(aux: Any, by_identity: bool) -> Iterator[tuple[Value, bool]]:
+    """The Values in what a class keeps, each with whether it is in an object that is compared by its identity."""
+    todo = [(aux, False)]
+    seen: dict[tuple[int, bool], Any] = {}
+    while todo:
+        held, closed = todo.pop()
+        if is_value(held):
+            yield held, closed
+        elif (id(held), closed) not in seen and not is_literal(held):
+            seen[id(held), closed] = held
+            closed = closed or by_identity and is_plain_instance(held) and type(held).__eq__ is object.__eq__
+            parts = _elements(held) if issubclass(type(held), CONTAINERS) else _attributes(held)
+            todo.extend((part, closed) for part in parts)
 
 
 def _kept(treedef: Any) -> Iterator[Any]:

@@ -118,6 +118,7 @@ class LibraryCalls:
     real: dict[Node, Any] = field(default_factory=dict)  # the numbers that Nodes are, where a call runs once more
     counted: dict[int, tuple[Any, Any]] = field(default_factory=dict)  # id of an array → it, and which number it is
     unread: dict[int, tuple[Any, Value]] = field(default_factory=dict)  # id → an object handed on unread, its Value
+    unasked: bool = False  # JAX alone sees what the innermost call is given, and what bodies give back to it
     blind: bool = False  # the arguments being lowered are for a function that hands objects on
     taken_apart: list[Value] = field(default_factory=list)  # objects whose attributes are being lowered
     lent: dict[int, Any] = field(default_factory=dict)  # id → a container or tree that a call was given

@@ -26,7 +26,7 @@ from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.bodies.lossy_trees import has_lost, put_together
 from dynacomp.capture.bodies.subgraphs import Standin, localise, place_of
-from dynacomp.capture.bodies.treedef_contents import in_structure, kept_by_libraries, taken_apart
+from dynacomp.capture.bodies.treedef_contents import in_structure, kept_by_libraries, taken_apart, unread
 from dynacomp.capture.graph.avals import as_struct, aval_of, weak
 from dynacomp.capture.graph.graph import Node, Tree, map_parts
 from dynacomp.capture.graph.graph_sizes import aval as aval_with_sizes
@@ -56,12 +56,12 @@ from dynacomp.capture.tracing.made_anew import by_structure, library_object
 from dynacomp.capture.tracing.rebuilt import LibraryArg, WithAttributes, WithCells, WithFields
 from dynacomp.capture.values.callables import BuiltinMethodV, FunctionV, MethodV, PartialV
 from dynacomp.capture.values.computed import ArrayV, LibraryV, NdArrayV, NeedsConcrete, NumberV, ScalarV, SizeV
-from dynacomp.capture.values.constant import Const, is_known_literal, is_open, peek
+from dynacomp.capture.values.constant import Const, is_const, is_known_literal, is_open, peek
 from dynacomp.capture.values.containers import DictV, ListV, SetV, SliceV, TupleV
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import ObjectV
-from dynacomp.capture.values.questions import is_object, is_sequence, is_value, type_name
-from dynacomp.capture.values.value import Value, as_python
+from dynacomp.capture.values.questions import is_library_object, is_object, is_sequence, is_value, type_name
+from dynacomp.capture.values.value import Value, as_python, children
 from dynacomp.capture.wrapping import ndarrays
 from dynacomp.capture.wrapping.builder import entries_of, inside_compiled, items_of
 from dynacomp.capture.wrapping.builtin_subclasses import (
@@ -84,6 +84,7 @@ CONVERTED = (*LIKE_ARRAYS, "aval", "__array__", "__jax_array__", "__array_interf
 SHOWN = {"__repr__", "__str__", "__format__", "__getnewargs__"}  # methods of numbers that JAX never calls
 MAX_LITERAL = 4096  # elements of a NumPy array that a Graph spells out
 OBJECT_CALLS = "dynacomp.capture.calls.calls"  # where the function lives that calls a library's object
+JAXS = {"jax", "jaxlib", "builtins", "_operator", "operator"}  # modules whose functions look into no objects
 # How JAX and its libraries call the parameters that are functions.
 FUNCTIONS = {"fun", "f", "fn", "func", "function", "body_fun", "cond_fun", "true_fun", "false_fun"}
 
@@ -124,6 +125,26 @@ def hands_on(fn: Any, args: Sequence[Value]) -> bool:
     if isinstance(made, WithCells):
         return module_of(made.fn).partition(".")[0] == "jax"  # type: ignore[union-attr]
     return isinstance(made.obj if isinstance(made, WithAttributes) else made, (jax.custom_jvp, jax.custom_vjp))
+
+
+def is_for_jax(fn: Any, args: Sequence[Value]) -> bool:
+    """Whether JAX alone sees what a call is given, and what the program's functions give back in it: it takes objects
+    apart and puts them together. No function of another library runs, which may look at them."""
+    todo: list[Any] = [*args, *([] if module_of(fn) == OBJECT_CALLS else [Const(fn)])]
+    while todo:
+        value = todo.pop()
+        if is_library_object(value):
+            todo += [Const(value.make), *value.args, *value.kwargs.values()]
+        elif is_const(value):
+            obj = peek(value)
+            if callable(obj) and not is_user_function(obj) and str(module_of(obj)).partition(".")[0] not in JAXS:
+                return False
+        elif is_object(value):
+            if callable(value.real) and is_library(value.cls):
+                return False
+        else:
+            todo += [*of_class(Value, children(value)), *of_class(Value, [getattr(value, "func", None)])]
+    return True
 
 
 @remembered
@@ -223,11 +244,12 @@ def _object(cap: Capture, value: ObjectV) -> Any:
     if value.payload is not None and jax.tree_util.all_leaves([built]):
         return _with_payload(cap, value)
     leaves, treedef = flat or taken_apart(jax.tree.flatten, built)
+    jaxs = cap.libraries.unasked
     if payload_base(value.cls) is None and (
-            in_structure(treedef, (ArrayV, NumberV, PartialV)) or kept_by_libraries(treedef, Const)
+            in_structure(treedef, (ArrayV, NumberV, PartialV)) or not jaxs and kept_by_libraries(treedef, Const)
             or has_lost(built, put_together(treedef, leaves))):
         return _by_attributes(cap, value)
-    fixed_fields(cap, memo, leaves)
+    fixed_fields(cap, memo, leaves, unread(treedef) if jaxs else ())
     if len(leaves) == 1 and leaves[0] is built:
         if callable(built) and not is_host(value.cls):
             return Standin(cap, value)

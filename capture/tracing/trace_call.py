@@ -55,6 +55,7 @@ from dynacomp.capture.tracing.lowered_args import (
     OBJECT_CALLS,
     LibraryArg,
     given_sizes,
+    is_for_jax,
     leaf_nodes,
     lower_arg,
     lower_arguments,
@@ -141,11 +142,13 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     args, kwargs = spelled(cap, fn, list(args), dict(kwargs or {}))
     if judges(fn) and any(holds_numpy(cap, v) for v in (*args, *kwargs.values())):
         raise Break("leaves", f"{label(fn)} looks at a NumPy array")
-    step, lowered, since = cap.progress.steps, _lowered(cap, fn, args, kwargs), next_serial()
-    if looks_inside(fn) and any(map(_holds_model, (*lowered[0], *lowered[1].values()))):
-        raise Break("opaque", f"{label(fn)} looks into what a library has made of a model")
+    step, seen = cap.progress.steps, cap.libraries.unasked
     cap.libraries.arguments.append((args, kwargs))
+    cap.libraries.unasked = is_for_jax(fn, (*args, *kwargs.values()))
     try:
+        lowered, since = _lowered(cap, fn, args, kwargs), next_serial()
+        if looks_inside(fn) and any(map(_holds_model, (*lowered[0], *lowered[1].values()))):
+            raise Break("opaque", f"{label(fn)} looks into what a library has made of a model")
         with noting([]):
             with holding(held(cap)):
                 outcome, lowered = evaluated(cap, fn, lowered, since=step)
@@ -153,6 +156,7 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
             reach_rules(cap, fn, *lowered)
     finally:
         cap.libraries.arguments.pop()
+        cap.libraries.unasked = seen
     OPERATIONS.give(cap, label(fn), said)
     guard_reads(cap, (*args, *kwargs.values()))
     return _result(cap, Call(fn, args, kwargs, lowered, outcome, name, since))

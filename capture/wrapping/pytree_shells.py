@@ -13,7 +13,7 @@ import inspect
 import operator
 import threading
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
@@ -130,12 +130,19 @@ def _private(cap: Capture, value: PrivateV, memo: Memo) -> Any:
 
 
 def _tuple(cap: Capture, value: TupleV, memo: Memo) -> Any:
-    """An existing tuple of constants is itself: what a tree's structure holds keeps its identity."""
-    items, real = [shell(cap, i, memo) for i in items_of(cap, value)], value.real
-    if real is not None and tuple.__len__(real) == len(items) and all(map(operator.is_, items, tuple.__iter__(real))):
-        cap.known.tuples.setdefault(id(real), value)
-        return real
-    return tuple(items) if value.cls is tuple else tuple.__new__(value.cls, items)
+    """An existing tuple of constants is itself, and others have one that stands for them: what a tree's structure holds
+    keeps its identity."""
+    items = [shell(cap, i, memo) for i in items_of(cap, value)]
+    for known in (value.real, cap.known.shells.get(id(value), (value, None))[1]):
+        if known is not None and tuple.__len__(known) == len(items) and all(
+                map(operator.is_, items, tuple.__iter__(known))):
+            cap.known.tuples.setdefault(id(known), value)
+            return known
+    built = tuple(items) if value.cls is tuple else tuple.__new__(value.cls, items)
+    if items and memo.inside:
+        cap.known.shells[id(value)] = cap.known.shells[id(built)] = value, built
+        cap.known.tuples[id(built)] = value
+    return built
 
 
 def _library(cap: Capture, value: LibraryV, memo: Memo) -> Any:
@@ -158,9 +165,10 @@ def _keep_identity(cap: Capture, value: LibraryV, built: Any) -> None:
     cap.known.objects[id(built)] = value
 
 
-def fixed_fields(cap: Capture, memo: Memo, leaves: list[Any]) -> None:
-    """Changing numbers that are no leaves are part of the tree's structure: they must be constants."""
-    seen = {id(x) for x in leaves}
+def fixed_fields(cap: Capture, memo: Memo, leaves: list[Any], unread: Iterable[Value] = ()) -> None:
+    """Changing numbers that are no leaves are part of the tree's structure: they must be constants. Not those of which
+    it is known that nobody reads them there."""
+    seen = {id(x) for x in (*leaves, *unread)}
     for value, _ in memo.values():
         if is_changing(value) and id(value) not in seen:
             raise NeedsConcrete(as_scalar(cap, value))  # type: ignore[arg-type]
@@ -254,11 +262,14 @@ def attributes(cap: Capture, value: ObjectV, ordered: bool = True) -> dict[str, 
 def is_taken_by_name(cls: type) -> bool:
     """Whether JAX is given the parts of these objects by the names of the attributes, whatever their order: by the
     library that the class comes from, unless the program has written how."""
-    if not any(is_named(module_name(base)) for base in mro(cls)):
-        return False
+    return any(is_named(module_name(base)) for base in mro(cls)) and flattened_by_name(cls)
+
+
+def flattened_by_name(cls: type) -> bool:
+    """Whether no code of the program's runs when objects of a class are taken apart."""
     row = REGISTRY.get(cls)
     module = None if row is None else module_of(row.to_iter)
-    return (module is None or is_named(module)) and not any(
+    return (module in (None, tree_util.__name__) or is_named(module)) and not any(
         "flatten" in name for base in mro(cls) if not is_named(module_name(base)) for name in entries(base))
 
 

@@ -222,3 +222,18 @@ def test_operators_of_classes_are_those_of_their_metaclass():
     LOG.clear()
     check_one_graph(program, (jnp.ones(2), 1.5), (jnp.zeros(2), 1.5))
     assert LOG and len(LOG) % 7 == 0
+
+
+def test_functions_made_anew_are_compared_by_identity():
+    """`==` of two of them asked which they are: a capture for each call."""
+    def program(fns, x):
+        one, two = fns
+        return one == two, one != fns[0], (one,) == (fns[0],), (one,) == (two,), one == None, x + 1  # noqa: E711
+
+    compiled = dynacomp.jit(program, backend="eager")
+    for n in range(6):
+        fns = (lambda x, n=n: x * n), (lambda x, n=n: x - n)
+        assert repr(compiled(fns, jnp.ones(3))) == repr(program(fns, jnp.ones(3)))
+    assert compiled((fns[0], fns[0]), jnp.ones(3))[:4] == (True, False, True, True)
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] <= 4 and not stats["breaks"] and not stats["frames_eager"]

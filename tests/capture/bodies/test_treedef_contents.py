@@ -12,7 +12,8 @@ import pytest
 from jax.example_libraries import optimizers
 
 import dynacomp
-from dynacomp.capture.bodies.treedef_contents import may_be_called
+from dynacomp.capture.bodies.treedef_contents import may_be_called, unread
+from dynacomp.capture.values.computed import ScalarV
 
 X = jnp.ones(3)
 
@@ -205,3 +206,76 @@ def test_functions_made_anew_that_a_class_of_the_program_keeps(program):
 
 def test_what_a_library_may_call():
     assert may_be_called(Callable) and not may_be_called(Model)
+
+
+class Config:
+    def __init__(self, rate):
+        self.rate = rate
+
+
+class Compared(Config):
+    def __eq__(self, other):
+        return self.rate == other.rate
+
+    __hash__ = None
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Configured:
+    w: jax.Array
+    config: object = dataclasses.field(metadata={"static": True})
+
+
+def configured(m, x):
+    made = jax.vmap(lambda row: dataclasses.replace(m, w=m.w * row * m.config.rate))(x)
+    made.config.rate += 1
+    return made.w, made.config is m.config, m.config.rate
+
+
+def configured_here(rate, x):
+    return configured(Configured(x, Config(rate)), x)
+
+
+def counted_up(m, x):
+    made, seen = jax.lax.scan(lambda m, x: (dataclasses.replace(m, w=m.w * m.config.rate), x * 2), m, x)
+    return made.w, seen, made.config is m.config
+
+
+@pytest.mark.parametrize(("program", "given"), [
+    (configured, lambda rate: Configured(X, Config(rate))), (configured_here, lambda rate: rate),
+    (counted_up, lambda rate: Configured(X, Config(rate)))])
+def test_numbers_in_objects_that_a_class_keeps(program, given):
+    """Each of them was a constant, a capture for each; JAX compares such objects by their identity."""
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for n in range(2, 8):
+        x = jnp.arange(float(n))[:, None]
+        got, want = compiled(given(n * 0.5), x), program(given(n * 0.5), x)
+        assert jnp.allclose(got[0], want[0], rtol=1e-5) and repr(got[1:]) == repr(want[1:])
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] <= 3 and not stats["breaks"] and not stats["frames_eager"]
+
+
+def test_which_numbers_nobody_reads():
+    one, two, three = (ScalarV(rate) for rate in (0.5, 1.5, 2.5))
+    made = [Configured(X, Config(one)), Configured(X, Compared(two)), Configured(X, [three, Config(three)])]
+    assert unread(jax.tree.structure(made)) == [one]
+
+
+def test_an_optimiser_made_anew_that_a_body_hands_back():
+    """It was another one: `n.tx is s.tx` was False, and its functions were looked for in the Graph."""
+    train_state, optax = pytest.importorskip("flax.training.train_state"), pytest.importorskip("optax")
+
+    def program(s, x):
+        n = jax.vmap(lambda row: s.apply_gradients(grads=jax.tree.map(lambda p: p * row, s.params)))(x)
+        value, m = jax.grad(lambda p: (p["w"].sum(), s.replace(params=p)), has_aux=True)(s.params)
+        return n.params, n.tx is s.tx, n.tx == s.tx, value, m.tx is s.tx, jax.tree.structure(m) == jax.tree.structure(s)
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for n in range(2, 8):
+        s = train_state.TrainState.create(apply_fn=None, params={"w": X}, tx=optax.sgd(0.1 * n))
+        assert str(compiled(s, jnp.arange(float(n)))) == str(program(s, jnp.arange(float(n))))
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] <= 3 and not stats["breaks"] and not stats["frames_eager"]
