@@ -66,7 +66,7 @@ class Size:
         self.terms, self.scope = terms, scope
         self._hash = hash((terms, id(scope)))
 
-    @property
+    @property  # type: ignore[misc]
     def __class__(self) -> type:  # type: ignore[override]
         """What `isinstance` asks where an object is not of the class itself: for all but JAX a size is an int."""
         return int if self.scope.deciding and is_asked_kind(sys._getframe(1)) else Size
