@@ -1,8 +1,8 @@
 """Class statements, and `type(name, bases, namespace)`: the body runs on the symbolic machine, and a specimen is made.
 
 The steps are those of Python: the body fills the namespace, `type` makes the class and fills the `__class__` cell,
-then the `__init_subclass__` of its bases is entered. A metaclass other than `type` and ABCMeta is left to Python, and
-so is a base that is no class. `property` and its like are rows here: what they make, `class_prototypes` calls a Recipe.
+then the `__init_subclass__` of its bases is entered. A metaclass that makes classes in its own way (not in that of
+`type` or ABCMeta) is left to Python, and so is a base that is no class. `property` and its like are rows here: what they make, `class_prototypes` calls a Recipe.
 """
 
 from __future__ import annotations
@@ -41,11 +41,12 @@ from dynacomp.capture.values.questions import (
 )
 from dynacomp.capture.values.value import Value, as_python
 from dynacomp.capture.wrapping import class_prototypes
+from dynacomp.capture.wrapping.class_attrs import resolve
 from dynacomp.capture.wrapping.class_prototypes import ClassRecipe, Recipe
 from dynacomp.capture.wrapping.keyed_tables import settled
 
 PLAIN = ("__module__", "__qualname__", "__doc__")  # what `type` itself reads in a namespace
-METACLASSES = (type, abc.ABCMeta)
+MAKING = ("__prepare__", "__new__", "__init__", "mro", "__setattr__")  # what Python asks a metaclass for a class
 ASKED = "__isabstractmethod__"  # by ABCMeta, of what stands in a namespace
 OBJECT_HOOK = vars(object)["__init_subclass__"]
 SPECIAL: tuple[tuple[Any, Any], ...] = (  # whose classes something else makes than `type`
@@ -59,7 +60,7 @@ def build_class(cap: Capture, body: Value, name: Value, /, *bases: Value, **kwar
         raise Break("call", "builtins.__build_class__ of another callable")
     special = next((make for fits, make in SPECIAL if fits(bases, kwargs)), None)
     namespace = DictV({})
-    metaclass = type if special else _metaclass(bases, kwargs.pop("metaclass", Const(type)))
+    metaclass = type if special else _metaclass(cap, bases, kwargs.pop("metaclass", Const(type)))
     if special is enum_classes.new_class:
         enum_classes.check_body(body.code)
     _run(cap, body, namespace)
@@ -68,18 +69,26 @@ def build_class(cap: Capture, body: Value, name: Value, /, *bases: Value, **kwar
     return new_class(cap, metaclass, as_python(name), bases, _entries(cap, namespace), kwargs)
 
 
-def _metaclass(bases: tuple[Value, ...], given: Value) -> type:
-    """The metaclass of a class with these bases, one of those that do nothing but what is told here."""
+def _metaclass(cap: Capture, bases: tuple[Value, ...], given: Value) -> type:
+    """The metaclass of a class with these bases, one of those that make it as is told here."""
     found = object_of(given)
     for base in bases:
-        if not holds(base, METACLASSES):
+        if not holds(base, type):
             raise Break("call", "builtins.__build_class__ with a base that is no class")
         if is_pure_module(module_name(base.value)):
             raise Break("call", f"a subclass of {base.value.__qualname__}, which is a library's")
-        found = type(base.value) if found is type else found
-    if found not in METACLASSES or any(type(b.value) not in METACLASSES for b in bases):  # type: ignore[attr-defined]
+        of_base = type(base.value)  # type: ignore[attr-defined]
+        found = of_base if found is type or found is abc.ABCMeta and issubclass(of_base, found) else found
+    if not holds(Const(found), type) or not all(_is_plain(cap, of) for of in (found, *(type(b.value) for b in bases))):  # type: ignore[attr-defined]
         raise Break("call", "builtins.__build_class__ with a metaclass")
     return found
+
+
+def _is_plain(cap: Capture, metaclass: Any) -> bool:
+    """Whether a metaclass makes classes as `type` or ABCMeta do, whatever else it says of them (`__instancecheck__`,
+    `__call__`)."""
+    return metaclass in (type, abc.ABCMeta) or issubclass(metaclass, type) and all(
+        resolve(cap, metaclass, name)[0] in (type, abc.ABCMeta) for name in MAKING)
 
 
 def _run(cap: Capture, body: FunctionV, namespace: DictV) -> None:
@@ -105,7 +114,7 @@ def type_new(cap: Capture, name: Value, bases: Value, namespace: Value, /, **kwa
             is_dict(namespace) and namespace.cls is dict):
         raise Break("call", "type() with other arguments")
     parents = tuple(cap.items(bases)) if is_tuple(bases) else ()
-    metaclass = _metaclass(parents, Const(type))
+    metaclass = _metaclass(cap, parents, Const(type))
     found = _entries(cap, namespace)
     if "__module__" not in found:
         assert cap.current is not None
@@ -126,7 +135,7 @@ def new_class(cap: Capture, metaclass: type, name: str, bases: tuple[Value, ...]
     late = _late_parts(namespace)
     named = {key: v for key, v in namespace.items()
              if is_object(v) and "__set_name__" in class_prototypes.hooks(v)}
-    asked = metaclass is abc.ABCMeta and _ask_abstract(cap, namespace)
+    asked = issubclass(metaclass, abc.ABCMeta) and _ask_abstract(cap, namespace)
     made = _specimen(cap, metaclass, name, parents, namespace)
     for key, value in late:
         type.__setattr__(made, key, class_prototypes.known_as(cap, value, as_python(value)))

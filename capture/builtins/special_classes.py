@@ -1,5 +1,5 @@
-"""Class statements whose bases make something else of them: `class P(NamedTuple)`, `class Row(TypedDict)`;
-and calls of `namedtuple` and `NamedTuple`.
+"""Class statements whose bases make something else of them: `class P(NamedTuple)`, `class Row(TypedDict)`, `class
+Sized(Protocol)`; and calls of `namedtuple` and `NamedTuple`.
 
 The body has run on the symbolic machine (`class_statements`). The specimen is made as Python makes such classes, of
 stand-ins for what the body has defined; replacement code does the same for each call. Functions that the making itself
@@ -31,11 +31,14 @@ from dynacomp.capture.wrapping.class_prototypes import ClassRecipe
 from dynacomp.capture.wrapping.constants import from_python
 
 
+SPECIAL: tuple[Any, ...] = (typing.NamedTuple, typing.TypedDict, typing.Protocol)
+
+
 def is_special(bases: tuple[Value, ...], kwargs: dict[str, Value]) -> bool:
     """Whether a class of these bases is made here."""
     if len(bases) != 1 or kwargs:
         return False
-    return any(object_of(bases[0]) is base for base in (typing.NamedTuple, typing.TypedDict))
+    return any(object_of(bases[0]) is base for base in SPECIAL)
 
 
 def new_class(cap: Capture, name: str, bases: tuple[Value, ...], namespace: dict[str, Value]) -> Value:

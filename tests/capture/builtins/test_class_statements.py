@@ -574,7 +574,9 @@ def test_jitted_methods():
 
 
 class Meta(type):
-    pass
+    def __init__(cls, *args):
+        super().__init__(*args)
+        cls.made = True
 
 
 def metaclass(x):
@@ -634,6 +636,74 @@ def test_what_cannot_be_captured_is_pythons(fn):
     for _ in range(2):
         assert same(compiled(X), fn(X))
     assert dynacomp.stats()["breaks"]
+
+
+class Calling(type):
+    """Makes classes as `type` does, and has its say in what is done with them."""
+
+    def __call__(cls, *args):
+        made = super().__call__(*args)
+        made.extra = 5
+        return made
+
+    def __instancecheck__(cls, obj):
+        return True
+
+
+class Called(metaclass=Calling):
+    pass
+
+
+class Abstract(abc.ABCMeta):
+    pass
+
+
+def test_metaclasses_that_make_classes_as_type_does():
+    def f(x):
+        class Local(Called):
+            def __init__(self, v):
+                self.v = v
+
+        made = Local(x)
+        return made.v * made.extra, isinstance(3, Local), type(Local) is Calling, Local
+
+    check(f)
+
+
+def test_subclasses_of_abc_meta():
+    def f(x):
+        class Local(metaclass=Abstract):
+            @abc.abstractmethod
+            def area(self):
+                ...
+
+        class Square(Local):
+            def area(self):
+                return x * x
+
+        class Mixed(Local, collections.abc.Sized):
+            pass
+
+        try:
+            return Local()
+        except TypeError as error:
+            return str(error), Square().area(), type(Square) is Abstract, type(Mixed) is Abstract
+
+    check(f)
+
+
+def test_metaclasses_that_do_not_go_together():
+    def f(x):
+        class A(metaclass=Abstract):
+            pass
+
+        try:
+            class B(A, Called):
+                pass
+        except TypeError as error:
+            return x * 2, str(error)
+
+    check(f)
 
 
 class Shape(abc.ABC):

@@ -3,7 +3,7 @@
 import gc
 import typing
 from collections import namedtuple
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple, Protocol, TypedDict
 
 import jax
 import jax.numpy as jnp
@@ -42,6 +42,25 @@ def test_a_class_statement_of_named_tuples():
         match Pair(x, n) + Pair(x):
             case Pair(a, b):
                 return a, b, Pair(x).product, Pair.__doc__, Pair.__annotations__["b"], Pair._field_defaults
+
+    check_one_graph(program, *INPUTS, captures=2)
+
+
+def test_a_protocol_that_annotates():
+    def program(x, n):
+        class Sized(Protocol):
+            position: Any
+
+            def size(self) -> int:
+                ...
+
+        def go(obj: Sized) -> Sized:
+            return obj * n
+
+        try:
+            Sized()
+        except TypeError as error:
+            return go(x), Sized.__name__, Sized.__annotations__, str(error), Sized._is_protocol
 
     check_one_graph(program, *INPUTS, captures=2)
 
