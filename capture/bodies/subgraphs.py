@@ -50,6 +50,7 @@ from dynacomp.capture.values.objects import ObjectV
 from dynacomp.capture.values.questions import is_container, is_graph_number, is_made_function, is_object, is_sequence
 from dynacomp.capture.values.value import MutableV, NotConstant, Value, as_python, children, next_serial
 from dynacomp.capture.wrapping.builder import inside_compiled
+from dynacomp.capture.wrapping.class_prototypes import leak
 from dynacomp.capture.wrapping.constants import from_python
 
 
@@ -453,7 +454,7 @@ def _of_made(cap: Capture, fn: FunctionV) -> inspect.Signature | None:
         return told if isinstance(told, inspect.Signature) else None
     if "__wrapped__" in fn.attrs:
         return signature_of(cap, fn.attrs["__wrapped__"])
-    return None if fn.attrs.keys() & PARTIAL else inspect.signature(_twin(fn))
+    return None if fn.attrs.keys() & PARTIAL else inspect.signature(_twin(cap, fn))
 
 
 PARTIAL = {"_partialmethod", "__partialmethod__"}  # by which `inspect` knows the functions that a partialmethod makes
@@ -467,13 +468,15 @@ def _bound(whole: inspect.Signature) -> inspect.Signature:
     return whole.replace(parameters=given[given[0].kind is not inspect.Parameter.VAR_POSITIONAL:])
 
 
-def _twin(fn: FunctionV) -> types.FunctionType:
-    """A real function with the parameters of `fn`; NotConstant when a default or an annotation is not a constant."""
+def _twin(cap: Capture, fn: FunctionV) -> types.FunctionType:
+    """A real function with the parameters of `fn`; NotConstant when a default or an annotation is not a constant. It is
+    annotated by no class of the capture's own: JAX does not ask, and nothing that is kept may refer to one."""
     cells = tuple(types.CellType() for _ in fn.code.co_freevars)
     twin = types.FunctionType(fn.code, {}, fn.name, None if fn.defaults is None else as_python(fn.defaults), cells)
     twin.__kwdefaults__ = None if fn.kwdefaults is None else as_python(fn.kwdefaults)
     if "__annotations__" in fn.special:
-        twin.__annotations__ = as_python(fn.special["__annotations__"])
+        annotations = as_python(fn.special["__annotations__"])
+        twin.__annotations__ = {name: x for name, x in annotations.items() if leak(cap, (x,)) is None}
     return twin
 
 

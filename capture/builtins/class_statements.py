@@ -2,7 +2,8 @@
 
 The steps are those of Python: the body fills the namespace, `type` makes the class and fills the `__class__` cell,
 then the `__init_subclass__` of its bases is entered. A metaclass that makes classes in its own way (not in that of
-`type` or ABCMeta) is left to Python, and so is a base that is no class. `property` and its like are rows here: what they make, `class_prototypes` calls a Recipe.
+`type` or ABCMeta) is left to Python, and so is a base that is no class. `property` and its like are rows here: what
+they make, `class_prototypes` calls a Recipe.
 """
 
 from __future__ import annotations

@@ -30,7 +30,6 @@ from dynacomp.capture.wrapping import class_prototypes
 from dynacomp.capture.wrapping.class_prototypes import ClassRecipe
 from dynacomp.capture.wrapping.constants import from_python
 
-
 SPECIAL: tuple[Any, ...] = (typing.NamedTuple, typing.TypedDict, typing.Protocol)
 
 

@@ -40,6 +40,7 @@ from dynacomp.capture.symbolic.libraries import (
     is_ours,
     is_pure_module,
     module_of,
+    steady_library,
 )
 from dynacomp.capture.symbolic.machine import Capture, execute, new_frame
 from dynacomp.capture.symbolic.operations import OPERATIONS
@@ -531,7 +532,18 @@ def _c_function(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str, Val
         return OPERATIONS.class_method(cap, obj.__self__, obj.__name__, args, kwargs)
     if isinstance(getattr(obj, "__self__", None), type) and obj.__self__ in (dict, str, bytes, int, float):
         return fold_call(cap, obj, args, kwargs)
+    if _counts(obj, (*args, *kwargs.values())):
+        found = fold_call(cap, obj, args, kwargs)
+        if is_const(found) and is_literal(found.value):
+            return found
     raise Break("call", f"{module or ''}{'.' if module else ''}{getattr(obj, '__qualname__', obj)}")
+
+
+def _counts(fn: Any, given: tuple[Value, ...]) -> bool:
+    """Whether it is a function in C, of a library that gives the same for the same arguments, and these are whole
+    numbers (`scipy.fftpack.next_fast_len`)."""
+    return type(getattr(fn, "__self__", None)) is types.ModuleType and bool(given) and bool(
+        steady_library(str(fn.__module__))) and all(type_of(v) in (int, bool) for v in given)
 
 
 def _is_of_literal(fn: Any) -> bool:

@@ -488,3 +488,19 @@ def test_defaults_of_a_function_made_anew_are_guarded():
     for scale in (2.0, 3.0, jnp.float32(4.0), 2.0):
         np.testing.assert_array_equal(compiled(X, with_default(scale)), program(X, with_default(scale)))
     assert not dynacomp.stats()["breaks"]
+
+
+def test_a_function_that_is_transformed_is_annotated_with_classes_that_the_call_makes():
+    def annotated(x):
+        class State:
+            position: jax.Array
+
+        def kernel(x: State, by: int = 2) -> tuple[State, int]:
+            def body(carry: State, y) -> tuple[State, State]:
+                return carry * y, carry
+
+            return jax.lax.scan(body, x, jnp.ones(3) * by)
+
+        return jax.vmap(kernel)(x), kernel.__annotations__["by"], kernel.__annotations__["x"] is State
+
+    check_one_graph(annotated, (X,), (X + 1,))

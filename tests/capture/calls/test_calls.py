@@ -6,6 +6,7 @@ import operator
 import jax
 import jax.numpy as jnp
 import pytest
+import scipy.fftpack
 
 import dynacomp
 from tests.capture.program_kit import check_one_graph, outcome
@@ -154,3 +155,11 @@ def test_descriptors_bound_by_hand():
         Scaled.method.__get__(made, SetByHand)
         return made.x, made.n, log, list(vars(made))
     check_one_graph(program, (X,), (X + 1,))
+
+
+def test_a_library_in_c_is_asked_for_what_whole_numbers_come_to():
+    def program(x, n):
+        return x * scipy.fftpack.next_fast_len(17) + scipy.fftpack.next_fast_len(n)
+
+    check_one_graph(program, (X, 11), (X + 1, 11))
+    check_one_graph(program, (X, 11), (X, 13), (X, 11), captures=2)
