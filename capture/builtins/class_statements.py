@@ -79,8 +79,9 @@ def _metaclass(cap: Capture, bases: tuple[Value, ...], given: Value) -> type:
         if is_pure_module(module_name(base.value)):
             raise Break("call", f"a subclass of {base.value.__qualname__}, which is a library's")
         of_base = type(base.value)  # type: ignore[attr-defined]
-        found = of_base if found is type or found is abc.ABCMeta and issubclass(of_base, found) else found
-    if not holds(Const(found), type) or not all(_is_plain(cap, of) for of in (found, *(type(b.value) for b in bases))):  # type: ignore[attr-defined]
+        found = of_base if holds(Const(found), type) and issubclass(of_base, found) else found
+    asked = (found, *(type(base.value) for base in bases))  # type: ignore[attr-defined]
+    if not all(holds(Const(one), type) and _is_plain(cap, one) for one in asked):
         raise Break("call", "builtins.__build_class__ with a metaclass")
     return found
 

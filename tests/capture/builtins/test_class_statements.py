@@ -692,6 +692,32 @@ def test_subclasses_of_abc_meta():
     check(f)
 
 
+class CallingAbstract(Calling, abc.ABCMeta):
+    pass
+
+
+class Derived(metaclass=CallingAbstract):
+    pass
+
+
+def test_the_most_derived_metaclass_makes_the_class():
+    def f(x):
+        class Plain:
+            pass
+
+        class Local(Plain, Called, Derived):
+            @abc.abstractmethod
+            def area(self):
+                ...
+
+        try:
+            Local()
+        except TypeError as error:
+            return x * 2, type(Local) is CallingAbstract, str(error), Local.__abstractmethods__
+
+    check(f)
+
+
 def test_metaclasses_that_do_not_go_together():
     def f(x):
         class A(metaclass=Abstract):
