@@ -68,7 +68,7 @@ def kind_places(code: CodeType) -> frozenset[int]:
     """The offsets of the instructions at which code asks what something is."""
     instrs = [*dis.get_instructions(code)]
     return frozenset(instr.offset for k, instr in enumerate(instrs)
-                     if instr.opname == "LOAD_ATTR" and instr.argval == "__class__"
+                     if instr.opname == "MATCH_CLASS" or instr.opname == "LOAD_ATTR" and instr.argval == "__class__"
                      or instr.opname.startswith(CALLS) and called(instrs, k) == "isinstance")
 
 

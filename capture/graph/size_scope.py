@@ -160,7 +160,7 @@ class Scope:
 
     def is_asked_equal(self, difference: Size, asking: FrameType, unknown: bool) -> bool:
         """Whether two sizes are equal, for the Python code that compares them; `unknown`: neither is a number."""
-        if is_key(asking) or is_moot(asking) or is_detour(asking):
+        if is_key(asking, self.is_library) or is_moot(asking) or is_detour(asking):
             return False
         if unknown and is_shortcut(asking) and self.value(difference) != 0:
             return False
@@ -213,13 +213,14 @@ COMPARISONS = frozenset({"__eq__", "__ne__"})
 OF_DIMENSIONS = ("definitely_equal", "divide_shape_sizes", "_cancel_divide", "cancel_divide", "canonicalize_slice")
 
 
-def is_key(asking: FrameType) -> bool:
+def is_key(asking: FrameType, is_library: Callable[[str], bool]) -> bool:
     """Whether two sizes are compared as parts of keys, by the Python code that asked, a cache's. Where the program
-    compares what a library has made of them (`x.aval == aval`), it is ours that calls the `__eq__`: that counts."""
+    compares objects of its own that hold some, or captured what a library has made of them (`x.aval == aval`), when
+    it is ours that calls the `__eq__`, that counts."""
     path, name = asking.f_code.co_filename, asking.f_code.co_name
     if name == "__eq__":
         caller: FrameType = next((f for f in _callers(asking, 8) if f.f_code.co_name not in COMPARISONS), asking)
-        return not str(caller.f_globals.get("__name__")).startswith(OURS)
+        return is_library(file_of(caller)) and not str(caller.f_globals.get("__name__")).startswith(OURS)
     return "/jax/_src/" in path and path.rpartition("/")[2] in CACHING and not name.startswith(OF_DIMENSIONS)
 
 

@@ -22,6 +22,7 @@ import operator
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
@@ -30,6 +31,7 @@ from jax._src import core, dtypes
 from jax._src.export.shape_poly import dim_as_value_p
 from jax.errors import InconclusiveDimensionOperation
 
+from dynacomp.capture.graph.size_comparisons import answered, equal, is_array, ordered
 from dynacomp.capture.graph.size_lookups import is_asked_kind
 
 Expr: TypeAlias = Any  # a Size or an int
@@ -76,31 +78,31 @@ class Size:
             self.scope.is_hashed(sys._getframe(1))
         return self._hash
 
-    def __eq__(self, other: Any) -> bool:
-        if type(other) is Size:
-            if self.scope is not other.scope:
-                return False
-            if self.terms == other.terms:
-                return True
-        elif not _is_int(other):
+    def __eq__(self, other: Any) -> Any:
+        if type(other) is Size or _is_int(other):
+            return self._is_equal(other, sys._getframe(1))
+        asking = sys._getframe(1)
+        return equal(self, other, lambda whole: self._is_equal(whole, asking))
+
+    def __ne__(self, other: Any) -> Any:
+        if type(other) is Size or _is_int(other):
+            return not self._is_equal(other, sys._getframe(1))
+        if is_array(other):  # with an answer for each element
+            return self.__jax_array__() != other
+        asking = sys._getframe(1)
+        found = equal(self, other, lambda whole: self._is_equal(whole, asking))
+        return found if found is NotImplemented else answered(other, not found)
+
+    def _is_equal(self, other: Expr, asking: FrameType) -> bool:
+        unknown = type(other) is Size
+        if unknown and self.scope is not other.scope:
             return False
+        if unknown and self.terms == other.terms:
+            return True
         difference = canonical(self - other)
         if type(difference) is int:
             return difference == 0
-        unknown = type(other) is Size
-        return bool(self.scope.deciding) and self.scope.is_asked_equal(difference, sys._getframe(1), unknown)
-
-    def __ge__(self, other: Any) -> bool:
-        return self.scope.is_nonnegative(self - other)
-
-    def __gt__(self, other: Any) -> bool:
-        return self.scope.is_nonnegative(self - other - 1)
-
-    def __le__(self, other: Any) -> bool:
-        return self.scope.is_nonnegative(other - self)
-
-    def __lt__(self, other: Any) -> bool:
-        return self.scope.is_nonnegative(other - self - 1)
+        return bool(self.scope.deciding) and self.scope.is_asked_equal(difference, asking, unknown)
 
     def __bool__(self) -> bool:
         return not self.scope.is_zero(self)
@@ -110,6 +112,10 @@ class Size:
 
     def __pos__(self) -> Size:
         return self
+
+    conjugate = __pos__
+    real = numerator = property(__pos__)
+    denominator, imag = 1, 0
 
     def __abs__(self) -> Expr:
         return self if self >= 0 else -self
@@ -272,6 +278,17 @@ def _arithmetic(name: str, compute: Callable[[Any, Expr, Expr], Any]) -> None:
     setattr(Size, f"__r{name}__", reflected)
 
 
+def _ordering(name: str, difference: Callable[[Size, Expr], Expr]) -> None:
+    """Gives Size the comparison `name`, which holds where the difference is not negative."""
+
+    def compare(self: Size, other: Any) -> Any:
+        if type(other) is Size or _is_int(other):
+            return self.scope.is_nonnegative(difference(self, other))
+        return ordered(name, self, other)
+
+    setattr(Size, f"__{name}__", compare)
+
+
 def _sum(scope: Any, *scaled: tuple[Expr, int]) -> Expr:
     """The sum of expressions, each times a number."""
     found: dict[Monomial, int] = {}
@@ -423,6 +440,10 @@ _arithmetic("sub", lambda scope, a, b: _sum(scope, (a, 1), (b, -1)))
 _arithmetic("mul", _product)
 _arithmetic("floordiv", _floordiv)
 _arithmetic("mod", _mod)
+_ordering("ge", lambda a, b: a - b)
+_ordering("gt", lambda a, b: a - b - 1)
+_ordering("le", lambda a, b: b - a)
+_ordering("lt", lambda a, b: b - a - 1)
 Size.__divmod__ = lambda self, other: (self // other, self % other)  # type: ignore
 Size.__rdivmod__ = lambda self, other: (other // self, other % self)  # type: ignore
 
