@@ -55,7 +55,7 @@ from dynacomp.capture.tracing.failures import (
 from dynacomp.capture.tracing.given_numpys import with_numpys
 from dynacomp.capture.tracing.handed_on import always_anew, handed, handed_back, handed_on, one_level
 from dynacomp.capture.tracing.hosted import refuse_given_back
-from dynacomp.capture.tracing.library_reads import asks_for_types
+from dynacomp.capture.tracing.library_reads import asks_for_class, asks_for_types
 from dynacomp.capture.tracing.lowered_args import (
     called_by,
     fails_now,
@@ -344,7 +344,7 @@ def _on_nodes(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> Tra
         given = rebuild((args, kwargs), {**passed, **dict(zip(nodes, tracers))})
         seen.made = on_objects(cap, fn, (args, kwargs), given)
         refuse_given_back(cap, seen.made)
-        _refuse_questions(cap, [numbers[n] for n in nodes if n in numbers])
+        _refuse_questions(cap, fn, (args, kwargs), [numbers[n] for n in nodes if n in numbers])
         seen.handed = handed(cap, cap.libraries.arguments[-1], given)
         seen.leaves, seen.tree = jax.tree.flatten(seen.made)
         seen.again = put_together(seen.tree, seen.leaves)
@@ -359,11 +359,16 @@ def _on_nodes(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> Tra
     return seen
 
 
-def _refuse_questions(cap: Capture, numbers: list[ScalarV]) -> None:
+def _refuse_questions(cap: Capture, fn: Any, lowered: tuple, numbers: list[ScalarV]) -> None:
     """NeedsConcrete where the program's functions that a library ran may have asked what the `numbers` are, for which
-    arrays stood."""
-    if numbers and any(asks_for_types(f.__code__) for f in cap.libraries.overheard):
+    arrays stood. Where they asked for the class of a size, the next attempt has constants."""
+    heard = cap.libraries.overheard
+    if numbers and any(map(asks_for_types, heard)):
         raise NeedsConcrete(numbers[0])
+    sizes = lowered_sizes(lowered) if any(asks_for_class(f.__code__) for f in heard) else ()
+    if sizes:
+        size_values.freeze(cap, sizes, f"{label(fn)}: the class of a size", hosted=is_host(maker_of(fn, lowered)))
+        raise Restart()
 
 
 def _origins(cap: Capture, fn: Any, lowered: tuple, seen: Trace) -> list[Any]:

@@ -30,6 +30,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax._src import api_util, tree_util
+from jax._src.core import Tracer
 from jax._src.linear_util import DebugInfo
 
 from dynacomp.capture import _native
@@ -38,9 +39,17 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import by_handler, handlers
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.remembered import remembered
-from dynacomp.capture.symbolic.libraries import is_host, is_host_module, is_steady_module, module_of, tokens_of
+from dynacomp.capture.symbolic.libraries import (
+    is_host,
+    is_host_module,
+    is_pure_module,
+    is_steady_module,
+    module_of,
+    tokens_of,
+)
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import changed
+from dynacomp.capture.tracing.failures import TextWanted
 from dynacomp.capture.tracing.host_contexts import Contexts, guard_contexts
 from dynacomp.capture.tracing.library_effects import Outside, forget_traces
 from dynacomp.capture.tracing.made_anew import is_modules_own
@@ -68,6 +77,8 @@ TYPES = frozenset({  # what they may name that tells a number of Python's from a
     "bool", "int", "float", "complex", "Number", "Complex", "Real", "Rational", "Integral", "Array", "ndarray",
     "generic", "number", "integer", "floating", "inexact", "__name__", "__qualname__"})
 ARRAYS_HAVE = frozenset({"shape", "dtype", "ndim", "size"})  # which `hasattr` or `getattr` may ask for
+DISPATCHING = functools.singledispatch(print).__code__  # type: ignore[attr-defined]
+TEXT = Tracer.__repr__.__code__
 CLOCKS = ("random", "time", "secrets", "numpy.random")  # modules whose functions give another result each time
 
 
@@ -76,13 +87,16 @@ class Hearing:
 
     def __init__(self, cap: Capture) -> None:
         self.heard = cap.libraries.overheard
-        self.refused: list[Break] = []
+        self.refused: list[Exception] = []  # Breaks, but for `TextWanted`
         self.outside, self.contexts = Outside(), Contexts()
         self.handlers = handlers()  # once: JAX and a library start a hundred thousand functions for one model
         self.silent: dict[tuple[int, int], Any] = {}  # code with its globals, by identity (hashes are slow): unasked
 
     def hear(self, fn: types.FunctionType) -> bool:
         """Whether what `fn` calls is to be heard, too."""
+        if fn.__code__ is TEXT:
+            self.refuse_text(sys._getframe(1))
+            return True
         place = id(fn.__code__), id(fn.__globals__)
         if place in self.silent:
             return False
@@ -112,6 +126,11 @@ class Hearing:
             raise
         if not names_arguments():
             self.heard[fn] = None
+
+    def refuse_text(self, asking: types.FrameType) -> None:
+        if wants_text(asking):
+            self.refused.append(TextWanted("the text of an array"))
+            raise self.refused[-1]
 
     def end(self) -> None:
         """Puts back what was changed."""
@@ -160,6 +179,16 @@ def interrupted() -> bool:
                                      or frame.f_globals.get("__name__") == COMPILED_FILES):
         frame = frame.f_back
     return frame is not None
+
+
+def wants_text(asking: types.FrameType | None) -> bool:
+    """Whether the program's code makes a text of a tracer, where eager JAX has an array, itself or by way of Python's
+    library. JAX's own messages are not the program's."""
+    while asking is not None and not is_pure_module(asking.f_globals.get("__name__")):
+        if not is_steady_module(asking.f_globals.get("__name__")):
+            return True
+        asking = asking.f_back
+    return False
 
 
 def names_arguments() -> bool:
@@ -238,12 +267,33 @@ def names_in(code: types.CodeType) -> tuple[str, ...]:
     return (*code.co_names, *(c for c in code.co_consts if type(c) is str and c.isidentifier()))
 
 
+def asks_for_types(fn: types.FunctionType) -> bool:
+    """Whether a function may ask what its arguments are: where one stands for another type, the answer is wrong."""
+    return names_types(fn.__code__) or any(
+        type(found) is types.FunctionType and found.__code__ is DISPATCHING
+        for found in map(fn.__globals__.get, globals_in(fn.__code__)))
+
+
 @remembered
-def asks_for_types(code: types.CodeType) -> bool:
-    """Whether code may ask what its arguments are: where one stands for another type, the answer is wrong."""
+def names_types(code: types.CodeType) -> bool:
     if not {"hasattr", "getattr"}.isdisjoint(code.co_names) and not ARRAYS_HAVE.isdisjoint(code.co_consts):
         return True
-    return not ASKING.isdisjoint(code.co_names) and not TYPES.isdisjoint(code.co_names)
+    return not TYPES.isdisjoint(code.co_names) and (not ASKING.isdisjoint(code.co_names) or matches_classes(code))
+
+
+@remembered
+def matches_classes(code: types.CodeType) -> bool:
+    """Whether code has a `case int():`."""
+    return any(instr.opname == "MATCH_CLASS" for instr in dis.get_instructions(code))
+
+
+@remembered
+def asks_for_class(code: types.CodeType) -> bool:
+    """Whether code may ask for a size's class by `type`, which gives that of a Size: of anything but `self`."""
+    instrs = [i for i in dis.get_instructions(code) if i.opname not in ("PRECALL", "CACHE")]
+    return not TYPES.isdisjoint(code.co_names) and any(
+        i.argval == "type" and not (given.opname == "LOAD_FAST" and given.argval == "self" and call.opname == "CALL")
+        for i, given, call in zip(instrs, instrs[1:], instrs[2:]))
 
 
 @remembered
@@ -301,6 +351,8 @@ def refuse_effects(fn: types.FunctionType, is_nested: bool) -> None:
     variables, cells = stored_in(fn.__code__)
     if variables or cells and not is_nested:
         raise Break("effect", f"{', '.join(sorted(variables | cells))} is assigned {where}")
+    if "Tracer" in fn.__code__.co_names:
+        raise Break("tracer", f"whether JAX traces is asked {where}")
     for name in globals_in(fn.__code__):
         found = fn.__globals__.get(name, getattr(builtins, name, None))
         if name in EFFECTS and found is getattr(builtins, name):

@@ -33,6 +33,7 @@ from dynacomp.capture.symbolic.machine import Capture, StopAtBreak
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.tracing.failures import (
     Failed,
+    TextWanted,
     calls_out,
     can_be_called,
     eager_error,
@@ -54,7 +55,7 @@ CONTROL = (Break, GiveUp, Raised, Restart, StopAtBreak, NeedsConcrete)
 CONCRETE = (
     jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError,
     jax.errors.TracerBoolConversionError, jax.errors.TracerIntegerConversionError,
-    jax.errors.NonConcreteBooleanIndexError, jax.errors.UnexpectedTracerError,
+    jax.errors.NonConcreteBooleanIndexError, jax.errors.UnexpectedTracerError, TextWanted,
 )
 
 

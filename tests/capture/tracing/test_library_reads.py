@@ -1,7 +1,10 @@
 """Code that a library runs: what it reads from globals, closures and objects counts at each call, as in eager JAX."""
 
+import functools
 import gc
+import pprint
 import sys
+import textwrap
 import types
 from types import SimpleNamespace
 
@@ -11,7 +14,7 @@ import numpy as np
 import pytest
 
 import dynacomp
-from dynacomp.capture.tracing.library_reads import interrupted, names_arguments
+from dynacomp.capture.tracing.library_reads import asks_for_class, interrupted, names_arguments
 
 eqx = pytest.importorskip("equinox")
 nn = pytest.importorskip("flax.linen")
@@ -438,3 +441,78 @@ def test_a_changing_number_stays_an_input_where_nobody_asks():
     for rate in (0.5, 1.5, 2.5, 3.5, 4.5):
         np.testing.assert_array_equal(compiled(X, rate), rate - X)
     assert dynacomp.stats()["frames_captured"] == 2
+
+
+def by_kind(value):
+    match value:
+        case int():
+            return 1.0
+        case float():
+            return 2.0
+        case _:
+            return 3.0
+
+
+@functools.singledispatch
+def by_class(value):
+    return 1.0
+
+
+@by_class.register(float)
+def _(value):
+    return 2.0
+
+
+ASKING = {  # what a number, and an array, is in eager JAX, where a tracer stands for it
+    "text": lambda v, x: len(f"{v}") + len(str([v])) + len(format(v)),
+    "text of an array": lambda v, x: len(f"{x}") + len(repr([x[0]])),
+    "text by a library": lambda v, x: len(textwrap.dedent(pprint.pformat([v, x]))),
+    "case": lambda v, x: by_kind(v),
+    "singledispatch": lambda v, x: by_class(v),
+    "class of a size": lambda v, x: {int: 2.0, float: 3.0}.get(type(x.shape[0]), 5.0) + len(type(v).__name__),
+    "tracer": lambda v, x: 2.0 if isinstance(x, jax.core.Tracer) else 3.0,
+}
+
+
+@pytest.mark.parametrize("asks", ASKING.values(), ids=ASKING)
+@pytest.mark.parametrize("library", ["haiku", "linen"])
+def test_what_stands_for_a_value_is_not_shown_to_the_program(asks, library):
+    class Module(nn.Module):
+        @nn.compact
+        def __call__(self, x, v):
+            return nn.Dense(2)(x).sum() + asks(v, x)
+
+    net = Module() if library == "linen" else hk.without_apply_rng(
+        hk.transform(lambda x, v: hk.Linear(2)(x).sum() + asks(v, x)))
+    params, compiled = net.init(jax.random.key(0), jnp.ones((3, 2)), 2), dynacomp.jit(lambda *a: net.apply(*a))
+    for n, v in ((3, 2), (4, 3), (5, 4), (4, 2.5), (4, 1e-7), (6, 100)):
+        x = jnp.arange(2.0 * n).reshape(n, 2)
+        np.testing.assert_allclose(compiled(params, x, v), net.apply(params, x, v), rtol=1e-5)
+
+
+def test_of_self_a_class_may_be_asked():
+    def fn(self, n):
+        return type(self).__name__, isinstance(n, int)
+
+    def of_size(self, n):
+        return type(n) is int
+
+    assert not asks_for_class(fn.__code__) and asks_for_class(of_size.__code__)
+
+
+def test_asking_in_words_of_its_own_costs_no_capture():
+    class Module(nn.Module):
+        @nn.compact
+        def __call__(self, x):
+            if x.ndim != 2:
+                raise ValueError(f"{type(self).__name__} wants a matrix, not {x}")
+            return nn.Dense(2)(x)
+
+    net, before = Module(), dynacomp.stats()
+    params, compiled = net.init(jax.random.key(0), jnp.ones((3, 2))), dynacomp.jit(lambda *a: net.apply(*a))
+    for n in range(2, 9):
+        assert compiled(params, jnp.ones((n, 2))).shape == (n, 2)
+    after = dynacomp.stats()
+    assert after["frames_captured"] - before["frames_captured"] <= 2 and after["breaks"] == before["breaks"]
+    with pytest.raises(ValueError, match=r"Module wants a matrix, not \[1\. 1\. 1\.\]"):
+        compiled(params, jnp.ones(3))
