@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
-NUMBERS = (numbers.Number, np.generic)
+NUMBERS: Any = (numbers.Number, np.generic)
 # What the other side is rounded to: `n >= 5.5` and `n < 5.5` speak of 6, `n > 5.5` and `n <= 5.5` of 5.
 ROUNDED: dict[str, Callable[[Any], int]] = {"ge": math.ceil, "lt": math.ceil, "gt": math.floor, "le": math.floor}
 

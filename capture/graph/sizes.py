@@ -23,7 +23,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, ClassVar, TypeAlias, TypeGuard
 
 import numpy as np
 from jax import lax
@@ -63,6 +63,10 @@ class Size:
 
     __slots__ = ("terms", "scope", "_hash")
     __array_priority__ = 1000  # NumPy leaves operators to us, as to JAX's tracers
+    __ge__: ClassVar[Callable[[Any, Any], Any]]  # see `_ordering`
+    __gt__: ClassVar[Callable[[Any, Any], Any]]
+    __le__: ClassVar[Callable[[Any, Any], Any]]
+    __lt__: ClassVar[Callable[[Any, Any], Any]]
 
     def __init__(self, terms: tuple[tuple[Monomial, int], ...], scope: Any) -> None:
         self.terms, self.scope = terms, scope
