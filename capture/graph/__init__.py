@@ -16,7 +16,7 @@
     size_scope       Scopes: what is known of the sizes of one capture, and what was decided by their
                      values in the call at hand
     size_lookups     Where code that JAX traces looks a size up
-    size_comparisons How a Size compares with what is neither a Size nor an int
+    size_orders      How a Size compares with what is neither a Size nor an int
     descriptions     What says how an array is, and is none: whether a size in one changes
     sized_calls      Functions of JAX that ask for Python ints where the program may have symbolic sizes,
                      written with arrays instead

@@ -31,8 +31,8 @@ from jax._src import core, dtypes
 from jax._src.export.shape_poly import dim_as_value_p
 from jax.errors import InconclusiveDimensionOperation
 
-from dynacomp.capture.graph.size_comparisons import answered, equal, is_array, ordered
 from dynacomp.capture.graph.size_lookups import is_asked_kind
+from dynacomp.capture.graph.size_orders import answered, equal, is_array, ordered
 
 Expr: TypeAlias = Any  # a Size or an int
 Monomial = tuple[tuple["Atom", int], ...]  # atoms with their powers; () for the constant

@@ -1,4 +1,4 @@
-"""`capture.graph.size_comparisons`: a Size beside numbers of other kinds, arrays and objects, as its int."""
+"""`capture.graph.size_orders`: a Size beside numbers of other kinds, arrays and objects, as its int."""
 
 import math
 import operator
@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import dynacomp
-from dynacomp.capture.graph.size_comparisons import ROUNDED
+from dynacomp.capture.graph.size_orders import ROUNDED
 from dynacomp.capture.graph.size_scope import Scope
 
 OTHERS = (4.0, 5.0, 5.5, 6.0, -1e30, math.inf, -math.inf, math.nan, Fraction(11, 2), Fraction(5), Decimal("4.5"),
