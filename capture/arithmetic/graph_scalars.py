@@ -154,6 +154,19 @@ def span(v: Any) -> tuple[int, int]:
 define(NumberV, Kind(span=lambda v: (v.low, v.high)))
 
 
+def held(cap: Capture, v: Any) -> tuple[int, int]:
+    """The span of an int or bool that the Graph is to have; what changes from call to call is guarded to be in it."""
+    if not is_scalar(v):
+        return span(v)
+    reach = limits()[1] // 2
+    for name in ("ge", "le"):
+        bound = reach if name == "le" else -reach
+        if not COMPARISONS[name](v.hint, bound):
+            return limits()[0] - 1, limits()[1] + 1  # more than fits
+        cap.guards.add("eq", S.Host(name, (v.source, bound), COMPARISONS[name]), True)
+    return -reach, reach
+
+
 def _operand(v: Value) -> Value:
     return ArrayV(v.node, v.aval) if is_graph_number(v) else v
 

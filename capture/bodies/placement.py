@@ -137,11 +137,33 @@ def is_traced(cap: Capture, node: Node) -> bool:
     if not body.inline:
         return True
     found = _actual(cap, body, node)
-    if not isinstance(found, jax.core.Tracer):
-        return False
-    if found._trace in cap.libraries.traces[1:]:
-        raise Break("placement", "whether a value is traced, in a function transformed twice")
-    return found._trace is not cap.libraries.traces[0]
+    if isinstance(found, jax.core.Tracer) and found._trace in cap.libraries.traces[1:]:
+        found = _made_around(cap, body, node)
+    return isinstance(found, jax.core.Tracer) and found._trace is not cap.libraries.traces[0]
+
+
+def _made_around(cap: Capture, body: Body, node: Node) -> Any:
+    """What `node`, on which the transformation that calls `body` does not work, is made of in the body around it: there
+    its operations run, under `vmap` as under `grad`. Break where that is not certain."""
+    refusal = Break("placement", "whether a value is traced, in a function transformed twice")
+    around = cap.bodies[:cap.bodies.index(body)]
+    outer = around[0] if len(around) == 1 and around[0].inline and not cap.root.traced else None
+    wanted = _needed(node)
+    needed = [n for n in body.builder.nodes if n in wanted]
+    given = {n: given_outside(body, n) for n in needed if n.op == PLACEHOLDER}
+    if outer is None or None in given.values():
+        raise refusal
+    made: dict[Node, Any] = {}
+    with set_current_trace(outer.trace):
+        for n in needed:
+            made[n] = _given_around(cap, given[n]) if n in given else _applied(body, n, made)
+    return made[node]
+
+
+def _given_around(cap: Capture, outer: Node | None) -> Any:
+    assert outer is not None
+    home = home_of(cap, outer)
+    return stand_for(cap, outer) if home is None else _actual(cap, home, outer)
 
 
 def has_value(cap: Capture, node: Node, by_tracers: bool = True) -> bool:
@@ -188,6 +210,11 @@ def home_of(cap: Capture, node: Node) -> Body | None:
 
 def _read_outside(body: Body, node: Node) -> list[Node | None]:
     """The Nodes of outer bodies that a Node of this one depends on; None for what a transformation makes."""
+    return [given_outside(body, n) for n in _needed(node) if n.op == PLACEHOLDER]
+
+
+def _needed(node: Node) -> dict[Node, None]:
+    """What a Node is computed of, and itself."""
     todo: list[Any] = [node]
     found: dict[Any, None] = {}
     while todo:
@@ -195,7 +222,7 @@ def _read_outside(body: Body, node: Node) -> list[Node | None]:
         if at not in found:
             found[at] = None
             todo.extend(nodes_in((at.args, dict(at.kwargs))))
-    return [given_outside(body, n) for n in found if n.op == PLACEHOLDER]
+    return found
 
 
 def given_outside(body: Body, node: Node) -> Node | None:
@@ -239,9 +266,12 @@ def _actual(cap: Capture, body: Body, node: Node) -> Any:
 
 def _compute(cap: Capture, body: Body, node: Node) -> Any:
     if node.op == PLACEHOLDER:
-        outer = next(o for o, inner in body.captured.items() if inner is node)
-        home = next((b for b in cap.bodies if b.serial == cap.graph.homes.get(outer)), None)
-        return stand_for(cap, outer) if home is None else _actual(cap, home, outer)
+        return _given_around(cap, next(o for o, inner in body.captured.items() if inner is node))
+    return _applied(body, node, body.actual)
+
+
+def _applied(body: Body, node: Node, values: dict[Node, Any]) -> Any:
+    """What a Node that is no placeholder gives for the values of others."""
     if node.op == GET_ATTR:
         return body.builder.consts[node.target]
-    return node.target(*materialise(node.args, body.actual), **materialise(dict(node.kwargs), body.actual))
+    return node.target(*materialise(node.args, values), **materialise(dict(node.kwargs), values))

@@ -179,11 +179,31 @@ def _changing(join: Join, items: list[Any]) -> Any:
     if all(is_scalar(v) and v.source == scalars[0].source for v in scalars):
         return items[0]
     if join.asked is None:
-        return _in_each_round(join, items)
+        return _counted(join, scalars)
     kinds = {type(now(v)) for v in scalars}
     if len(kinds) > 1 or not kinds <= {int, float, bool, str}:
         raise Differs("changing numbers")
     return dynamic_scalars.host("select", select, join.asked, *scalars)
+
+
+def _counted(join: Join, items: list[Any]) -> Any:
+    """An int or bool of which some ways have what changes from call to call, where an array decides between them: how
+    often a branch was taken, say. The Graph has the ints, which are guarded to be far from what JAX does not hold, so
+    that it can count on."""
+    kinds = {type_of(v) for v in items}
+    if is_of_round(join) or len(kinds) > 1 or not kinds <= {int, bool}:
+        return _in_each_round(join, items)
+    kind = kinds.pop()
+    spans = [graph_scalars.held(join.cap, v) for v in items] if kind is int else [(0, 1)]
+    low, high = min(s[0] for s in spans), max(s[1] for s in spans)
+    if not graph_scalars.fits(low, high):
+        raise Differs("integers that JAX does not hold")
+    return join.slot(items, lambda: NumberV(None, aval_of(kind()), kind, low, high))  # type: ignore[arg-type]
+
+
+def is_of_round(join: Join) -> bool:
+    """Whether Python knows in each round of a loop which way is taken."""
+    return join.condition is not None and join.condition.series is not None
 
 
 def select(asked: bool, yes: Any, no: Any) -> Any:
@@ -281,7 +301,7 @@ _ROWS: list[tuple[Callable[[Any], bool], Callable[[Join, list[Any]], Any]]] = [
     (is_const, _constants),
     (lambda v: is_changing(v) or is_const(v), _changing),
     (is_number, _numbers),
-    (lambda v: is_number(v) or is_changing(v), _in_each_round),
+    (lambda v: is_number(v) or is_changing(v), _counted),
     (lambda v: is_tuple(v), _tuples),
     (undo_log.is_mutable, _objects),
 ]

@@ -83,3 +83,61 @@ def test_what_explicit_axes_forbid(of):
             assert got[1] == want[1] and got[0][1:] == want[0][1:]
             assert (got[0][0] == want[0][0]).all() and got[0][0].sharding == want[0][0].sharding
     assert dynacomp.stats()["frames_captured"]
+
+
+def traced(*values):
+    return [isinstance(v, jax.core.Tracer) for v in values]
+
+
+def particles_in_a_gradient(w, keys, x):
+    got = []
+
+    def loss(w):
+        a = jnp.sin(w)
+
+        def particle(key, w2):
+            z = jax.random.normal(key, w.shape)
+            given, made, outer = x > 0, jnp.ones(3), a * 2
+            got.append(traced(given, made, outer, w > 0, w2 + 1, w2 > 0, x + z, jax.lax.stop_gradient(a) * 3, jnp.cos(x),
+                              z, w, a, x, jnp.where(given, outer, 1.0), (w > 0) & given))
+            return jnp.sum(a * z * x) + w2.sum()
+
+        return jax.vmap(particle, in_axes=(0, None))(keys, w).mean()
+
+    return jax.value_and_grad(loss)(w), got
+
+
+def gradients_of_particles(w, keys, x):
+    got = []
+
+    def particle(key):
+        z, b = jax.random.normal(key, w.shape), x * 2
+
+        def loss(w):
+            got.append(traced(jnp.ones(3), z > 0, b + 1, w * 2, w > 0, z * 3, z, b, w, w * b, (w > 0) & (z > 0)))
+            return jnp.sum(w * 2 * z * b)
+
+        return jax.grad(loss)(w)
+
+    return jax.vmap(particle)(keys), got
+
+
+def a_gradient_in_a_gradient(w, keys, x):
+    got = []
+
+    def outer(w):
+        a = w * 2
+
+        def inner(v):
+            got.append(traced(jnp.ones(3), a + 1, a > 0, x * 3, v * a, v, a, x, v > 0, (a > 0) & (x > 0)))
+            return jnp.sum(v * a * x)
+
+        return jnp.sum(jax.grad(inner)(x) * w)
+
+    return jax.grad(outer)(w), got
+
+
+@pytest.mark.parametrize("fn", [particles_in_a_gradient, gradients_of_particles, a_gradient_in_a_gradient])
+def test_what_is_traced_in_a_function_transformed_twice(fn):
+    """It broke the graph: all SVI of several particles ran in Python."""
+    check_one_graph(fn, (jnp.ones(3), jax.random.split(jax.random.key(0), 4), jnp.arange(3.0)))

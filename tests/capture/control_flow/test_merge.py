@@ -114,3 +114,49 @@ def test_a_function_made_in_each_call_that_both_sides_hold():
 def test_constants_are_equal_by_class_and_text():
     assert is_equal(1.0, 1.0) and is_equal((1, "a"), (1, "a")) and is_equal(float("nan"), float("nan"))
     assert not is_equal(1, True) and not is_equal(0.0, -0.0) and not is_equal([], [])
+
+
+class Filter:
+    """What a particle filter, a trust region or a neighbour list keeps: how often a branch was taken."""
+
+    def __init__(self):
+        self.x, self.taken, self.last, self.flag = jnp.ones(3), 0, 5, False
+
+    def step(self, y):
+        self.x = self.x * 0.9 + y
+        total = jnp.sum(self.x)
+        if total > 3.0:
+            self.x = self.x * 0.1
+            self.taken += 1
+            self.flag = not self.flag
+        if self.x[0] > 0.5:
+            self.taken = self.last
+        elif self.x[0] > 0.2:
+            self.last += 2
+            self.taken -= 1
+        return total, self.taken * 2, self.taken + self.last
+
+    def state(self):
+        return self.taken, self.last, self.flag, type(self.taken), type(self.flag)
+
+
+def test_ints_that_change_from_call_to_call_on_one_side():
+    plain, own = Filter(), Filter()
+    step = dynacomp.jit(own.step)
+    for i in range(6):
+        expected, got = plain.step(float(i % 4)), step(float(i % 4))
+        assert got[1:] == expected[1:] and own.state() == plain.state()
+    captured = dynacomp.stats()["frames_captured"]
+    for i in range(4):
+        assert step(float(i))[1:] == plain.step(float(i))[1:] and own.state() == plain.state()
+    assert dynacomp.stats()["frames_captured"] == captured and not dynacomp.stats()["breaks"]
+
+
+@pytest.mark.parametrize("large", [2**40, 2**31 - 1, -(2**31), 2**30 - 1])
+def test_ints_that_the_graph_does_not_hold(large):
+    plain, own = Filter(), Filter()
+    step = dynacomp.jit(own.step)
+    for i in range(7):
+        if i == 4:
+            plain.taken = own.taken = large
+        assert step(float(i % 4))[1:] == plain.step(float(i % 4))[1:] and own.state() == plain.state()
