@@ -71,10 +71,10 @@ CHEX = Library(
     enter=("chex._src.asserts_chexify", "chex._src.fake", "chex._src.restrict_backends"),
     asks=frozenset({("chex._src.asserts", "assert_max_traces.<locals>.fn_wrapped"),
                     ("chex._src.asserts_internal", "has_tracers")}))
-_PURE = ("jaxlib", "optax", "flax.struct", "flax.training", "flax.traverse_util", "flax.serialization", "diffrax",
-         "lineax", "optimistix", "einops", "jmp", "rlax", "distrax", "jraph", "e3nn_jax",
+_PURE = ("jaxlib", "optax", "flax.struct", "flax.training", "flax.traverse_util", "flax.serialization",
+         "diffrax", "lineax", "optimistix", "einops", "jmp", "rlax", "distrax", "jraph", "e3nn_jax",
          "tensorflow_probability.substrates.jax", "tensorflow_probability.python.internal.backend.jax")
-_STEADY = ("dynacomp", "numpy", "scipy", "ml_dtypes", "opt_einsum", "absl", "typing_extensions", "jaxtyping",
+_STEADY = ("dynacomp", "numpy", "scipy", "opt_einsum", "absl", "typing_extensions", "jaxtyping",
            "beartype", "wadler_lindig", "treescope", "orbax", "etils", "tree", "toolz", "optree", "namex", "h5py",
            "rich", "tqdm", "pytest", "_pytest", "pluggy", "equinox._enum", "tensorflow_probability.python.internal")
 _TREES = ("jax._src.tree", "jax._src.tree_util", "equinox._tree", "equinox._filters", "equinox._update")
@@ -88,6 +88,7 @@ LIBRARIES = (
     Library(name="flax.core", pure=True, hosts=True, enter=("flax.core.frozen_dict",),
             effects={"flax.core.scope": ("Scope",)}),  # modules fill it
     Library(name="haiku", pure=True, hosts=True, enter=("haiku._src.filtering",)),
+    Library(name="ml_dtypes", pure=True, steady=True, enter=("ml_dtypes._iinfo",)),  # a new object in each call
     *(Library(name=name, pure=True) for name in _PURE),
     *(Library(name=name, steady=True) for name in _STEADY),
     *(Library(name=name, alone=True) for name in ("keras", "numpyro")),

@@ -31,7 +31,7 @@ from dynacomp.capture.bodies.lossy_trees import is_function_like
 from dynacomp.capture.bodies.subgraphs import Standin, localise, never_called, place_of
 from dynacomp.capture.bodies.treedef_contents import in_structure
 from dynacomp.capture.bodies.trees import unflattened
-from dynacomp.capture.graph.avals import Aval, Counted, is_aval, of_struct
+from dynacomp.capture.graph.avals import Aval, Counted, is_aval, is_numpy_dtype, of_struct
 from dynacomp.capture.graph.graph import Closure, Node, map_parts
 from dynacomp.capture.graph.known_traces import inputs_of
 from dynacomp.capture.graph.silence import noting
@@ -76,6 +76,7 @@ from dynacomp.capture.wrapping.immutability import TREEDEF, says_literals
 from dynacomp.capture.wrapping.ndarrays import holds_numpy
 from dynacomp.capture.wrapping.spelled_sizes import spelled
 
+LIMITS = (np.finfo, jax.numpy.finfo)  # what is known of a dtype of floats: NumPy and JAX have one object for each
 RULES = ("defjvp", "defjvps", "defvjp", "def_fwd", "def_bwd", "def_vmap")  # methods that change a library's object
 
 
@@ -242,7 +243,8 @@ def _is_description(x: Any) -> bool:
         return all(map(is_literal, (x.start, x.stop, x.step)))
     if isinstance(x, type):
         return issubclass(x, np.generic)
-    return is_literal(x) or type(x) in typed_scalar_types or type(x) is TREEDEF and says_literals(x)
+    return is_literal(x) or is_numpy_dtype(x) or type(x) in LIMITS or type(x) in typed_scalar_types or (
+        type(x) is TREEDEF and says_literals(x))
 
 
 def _is_container(result: Any) -> bool:

@@ -98,8 +98,8 @@ def particles_in_a_gradient(w, keys, x):
         def particle(key, w2):
             z = jax.random.normal(key, w.shape)
             given, made, outer = x > 0, jnp.ones(3), a * 2
-            got.append(traced(given, made, outer, w > 0, w2 + 1, w2 > 0, x + z, jax.lax.stop_gradient(a) * 3, jnp.cos(x),
-                              z, w, a, x, jnp.where(given, outer, 1.0), (w > 0) & given))
+            got.append(traced(given, made, outer, w > 0, w2 + 1, w2 > 0, x + z, jax.lax.stop_gradient(a) * 3,
+                              jnp.cos(x), z, w, a, x, jnp.where(given, outer, 1.0), (w > 0) & given))
             return jnp.sum(a * z * x) + w2.sum()
 
         return jax.vmap(particle, in_axes=(0, None))(keys, w).mean()

@@ -211,3 +211,38 @@ def test_the_shapes_of_an_object_around_a_function_of_the_call():
         assert (got[0] == n * (n + 0.5)).all() and got[1:] == (True, (1, 3))
     stats = dynacomp.stats()
     assert not stats["breaks"] and stats["frames_captured"] <= 2
+
+
+DTYPES = {np.dtype("float32"): 3, np.dtype("int32"): 2, np.dtype("complex64"): 5, np.dtype(jnp.bfloat16): 7}
+
+
+def a_dtype_as_a_key(x, n):
+    return x * DTYPES[jnp.result_type(x, n)], jnp.result_type(n), {jnp.result_type(x)}
+
+
+def a_dtype_in_a_gradient(x, n):
+    def loss(y):
+        held = jnp.finfo(jnp.result_type(y, float))
+        return (jnp.clip(y, held.tiny, 1 - held.eps) * n).sum() * jnp.finfo(y.dtype).eps / jnp.finfo(y).bits
+
+    return jax.grad(loss)(x), jax.vmap(lambda r: r * jnp.finfo(r.dtype).resolution)(x)
+
+
+def limits_given_back(x, n):
+    held = jnp.finfo(x.dtype)
+    same = held is jnp.finfo(x.dtype), held is jnp.finfo(np.float32)
+    return x * n, held, same, jnp.iinfo(jnp.int8).max, held.dtype, (
+        jnp.finfo(jnp.bfloat16).max, type(jnp.finfo(jnp.bfloat16)), str(jnp.iinfo(jnp.int16)))
+
+
+@pytest.mark.parametrize("fn", [a_dtype_as_a_key, a_dtype_in_a_gradient, limits_given_back])
+def test_dtypes_and_their_limits_are_constants(fn):
+    """Such a dtype was no key of a dict, and the limits, which NumPy finds out once, broke the graph: in a gradient's
+    function, so that all ran in Python."""
+    compiled = dynacomp.jit(fn)
+    for n in (2, 3, 4.5, 5.5, jnp.float32(2), 1 if fn is a_dtype_in_a_gradient else 1j, 6):
+        x = jnp.arange(6.0).reshape(2, 3)
+        want, got = fn(x, n), compiled(x, n)
+        assert str(got) == str(want) and jax.tree.map(type, got) == jax.tree.map(type, want)
+        assert fn is not limits_given_back or got[1] is want[1]
+    assert not dynacomp.stats()["breaks"] and dynacomp.stats()["frames_captured"] <= 6
