@@ -105,13 +105,18 @@ class Join:
             return undo_log.parts(v)
 
     def _fill(self, v: ObjectV) -> None:
-        """Attributes that one way wrote are read on the others, where nothing had asked for them."""
-        for name in {name for state in self.states if v in state for name in state[v]["attrs"][0]}:
+        """Attributes that one way wrote are read on the others, where nothing had asked for them. Those that the object
+        had before come first on all ways, in one order: to write them changes none, if they were not deleted."""
+        states = [state[v] for state in self.states if v in state]
+        for name in dict.fromkeys(name for state in states for name in state["attrs"][0]):
             self.cap.instance_attribute(v, name)
-        for state in self.states:
-            if v in state:
-                attrs = state[v]["attrs"][1]
-                attrs.update({name: x for name, x in v.attrs.items() if name not in attrs})
+        moved = {name for state in states for name in state["moved"][0]}
+        for attrs in [state["attrs"][1] for state in states]:
+            whole = {**v.attrs, **attrs}
+            first = {name: whole[name] for name in v.attrs if name not in moved}
+            ordered = {**first, **attrs, **whole}
+            attrs.clear()
+            attrs.update(ordered)
 
     def in_place(self) -> Iterator[tuple[Value, Callable[[], None]]]:
         """The older objects that some way changed, each with what brings it to its joined state."""

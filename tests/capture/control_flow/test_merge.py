@@ -160,3 +160,49 @@ def test_ints_that_the_graph_does_not_hold(large):
         if i == 4:
             plain.taken = own.taken = large
         assert step(float(i % 4))[1:] == plain.step(float(i % 4))[1:] and own.state() == plain.state()
+
+
+class Pair:
+    def __init__(self):
+        self.first, self.second, self.third = jnp.ones(3), jnp.zeros(3), jnp.ones(3)
+
+
+def written_in_another_order(x):
+    pair = PAIR
+    if x.sum() > 0:
+        pair.third, pair.first, pair.second = x, x * 2, x + 1
+    else:
+        pair.second = pair.first + x
+        pair.first, pair.third = x, pair.second * 3
+    return list(vars(pair)), dict(vars(pair))
+
+
+def made_in_another_order(x):
+    pair = PAIR
+    if x.sum() > 0:
+        del pair.first
+        pair.first = x
+        pair.fifth = x + 1
+        pair.fourth = x
+    else:
+        pair.fourth = x + 2
+        pair.fifth = x * 3
+    return list(vars(pair)), dict(vars(pair))
+
+
+PAIR = Pair()
+
+
+@pytest.mark.parametrize("fn", [written_in_another_order, made_in_another_order])
+def test_attributes_that_the_sides_write_in_another_order(fn):
+    """Which one was read first on the other side was left to the hashes of their names: some processes broke the
+    graph."""
+    for x in (jnp.arange(1.0, 4.0), -jnp.arange(1.0, 4.0)):
+        vars(PAIR).clear()
+        PAIR.__init__()
+        want = fn(x)
+        vars(PAIR).clear()
+        PAIR.__init__()
+        got = dynacomp.jit(fn)(x)
+        assert got[0] == want[0] and all((got[1][k] == want[1][k]).all() for k in want[1])
+    assert fn is made_in_another_order or not dynacomp.stats()["breaks"]
