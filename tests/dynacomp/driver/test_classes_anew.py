@@ -43,6 +43,23 @@ def test_a_class_of_a_metaclass_made_in_the_call():
         return Layer(k)(x)
 
     counts = captures_of(program, lambda i: (X + i, i))
+    assert sum(counts) <= 2, counts
+    assert "churn" not in dynacomp.stats()["frames_eager"] and not dynacomp.stats()["breaks"]
+
+
+def test_a_class_of_a_metaclass_that_makes_it_in_its_own_way():
+    class Meta(type):
+        def __new__(mcs, name, bases, body):
+            return super().__new__(mcs, name, bases, {**body, "tag": 2})
+
+    def program(x, k):
+        class Layer(metaclass=Meta):
+            def __call__(self, x):
+                return x * k + self.tag
+
+        return Layer()(x)
+
+    counts = captures_of(program, lambda i: (X + i, i))
     assert sum(counts[7:]) == 0, counts
     assert dynacomp.stats()["frames_eager"]["churn"]
 
