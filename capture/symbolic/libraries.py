@@ -74,7 +74,7 @@ CHEX = Library(
 _PURE = ("jaxlib", "optax", "flax.struct", "flax.training", "flax.traverse_util", "flax.serialization",
          "diffrax", "lineax", "optimistix", "einops", "jmp", "rlax", "distrax", "jraph", "e3nn_jax",
          "tensorflow_probability.substrates.jax", "tensorflow_probability.python.internal.backend.jax")
-_STEADY = ("dynacomp", "numpy", "scipy", "opt_einsum", "absl", "typing_extensions", "jaxtyping",
+_STEADY = ("dynacomp", "bytecode", "networkx", "numpy", "scipy", "opt_einsum", "absl", "typing_extensions", "jaxtyping",
            "beartype", "wadler_lindig", "treescope", "orbax", "etils", "tree", "toolz", "optree", "namex", "h5py",
            "rich", "tqdm", "pytest", "_pytest", "pluggy", "equinox._enum", "tensorflow_probability.python.internal")
 _TREES = ("jax._src.tree", "jax._src.tree_util", "equinox._tree", "equinox._filters", "equinox._update")

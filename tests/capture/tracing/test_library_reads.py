@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import dynacomp
+from dynacomp.capture.symbolic.libraries import is_steady_module
 from dynacomp.capture.tracing.library_reads import asks_for_class, interrupted, names_arguments
 
 eqx = pytest.importorskip("equinox")
@@ -516,3 +517,8 @@ def test_asking_in_words_of_its_own_costs_no_capture():
     assert after["frames_captured"] - before["frames_captured"] <= 2 and after["breaks"] == before["breaks"]
     with pytest.raises(ValueError, match=r"Module wants a matrix, not \[1\. 1\. 1\.\]"):
         compiled(params, jnp.ones(3))
+
+
+@pytest.mark.parametrize("module", ["bytecode", "bytecode.instr", "networkx.utils.decorators"])
+def test_what_capture_itself_calls_is_not_the_programs(module):
+    assert is_steady_module(module)  # else its functions, heard while a body was assembled, decide what a size may be
