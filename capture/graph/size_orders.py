@@ -49,7 +49,10 @@ def equal(size: Any, other: Any, is_equal: Callable[[int], bool]) -> Any:
 
 
 def is_array(other: Any) -> bool:
-    return isinstance(other, (jax.Array, np.ndarray)) or hasattr(type(other), "__jax_array__")
+    """Whether JAX takes it as an array; symbolic sizes of its own, which it would take too, are none."""
+    cls = type(other)
+    return isinstance(other, (jax.Array, np.ndarray)) or hasattr(cls, "__jax_array__") and not hasattr(
+        cls, "dimension_as_value")
 
 
 def answered(other: Any, holds: Any) -> Any:

@@ -42,6 +42,12 @@ def test_what_no_int_can_be_compared_with():
             Scope().symbol("n", 5) < other  # noqa: B015
 
 
+def test_a_size_of_jaxs_own_is_another():
+    (other,) = jax.export.symbolic_shape("n")
+    size = Scope().symbol("n", 5)
+    assert size != other and not size == other and other != size  # noqa: SIM201
+
+
 @dataclass(order=True)
 class Pair:
     n: int
