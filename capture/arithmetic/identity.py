@@ -19,7 +19,7 @@ from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.computed import ArrayV, NumberV, ScalarV
 from dynacomp.capture.values.constant import Const, is_const, is_open, peek
 from dynacomp.capture.values.kind import Kind, define, kind
-from dynacomp.capture.values.questions import is_number, is_plain_tuple, is_scalar
+from dynacomp.capture.values.questions import is_library_object, is_number, is_plain_tuple, is_scalar
 from dynacomp.capture.values.standing import LaterV
 from dynacomp.capture.values.value import Value, existing, now, type_of
 from dynacomp.capture.wrapping.immutability import TREEDEF, says_constants
@@ -51,6 +51,8 @@ def same_object(cap: Capture, a: Value, b: Value) -> bool:
         raise Break("identity", "`is` of what each round of a loop makes anew")
     if a is not b and type_of(a) is type_of(b) and any(getattr(v, "of_row", False) for v in (a, b)):
         leaving_apart(cap)
+    if a is not b and type_of(a) is type_of(b) and any(map(is_library_object, (a, b))):
+        raise Break("identity", "`is` of what a library has made, which may hand on what it was given")
     arrays = [*of_class(ArrayV, (a, b))]
     for v in arrays:
         certain(cap, v, another=a is not b and len(arrays) > 1)

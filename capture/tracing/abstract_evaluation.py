@@ -182,13 +182,14 @@ def evaluated_anew(cap: Capture, fn: Any, lowered: Any, since: int) -> tuple[Out
             raise Restart() from None
         if broke.kind != "concrete":
             raise
-    if fails_now(fn, lowered):
+    if fails_now(cap, fn, lowered):
         raise needs_values(cap, fn, error) if concrete else Break("raises", type(error).__name__)
     if is_defect(error):
         raise error
     makers = (made.make for made in library_args(lowered) if not is_host(made.make))
     enter_next(cap, fn, [*parts(lowered), *makers])
-    what, held = f"{label(fn)}: {error}".partition("\n")[0], given_sizes(lowered) or one_to_hold(fn, lowered, blamed)
+    what = f"{label(fn)}: {error}".partition("\n")[0]
+    held = given_sizes(lowered) or one_to_hold(cap, fn, lowered, blamed)
     size_values.freeze(cap, held, what, hosted=is_host(maker_of(fn, lowered)))
     raise Restart()
 
@@ -389,7 +390,7 @@ def _origins(cap: Capture, fn: Any, lowered: tuple, seen: Trace) -> list[Any]:
         at = {id(x): node for x, node in zip(given, dict.fromkeys(leaf_nodes(lowered)))}
         now.extend(at.get(id(x)) for x in jax.tree.leaves(made))
 
-    run_now(fn, lowered, look)
+    run_now(cap, fn, lowered, look)
     return [as_it_is or (other if other is like_it else None)
             for as_it_is, like_it, other in zip(found, like, now or [None] * len(found))]
 
@@ -430,7 +431,7 @@ def _refuse_texts(cap: Capture, fn: Any, lowered: Any, seen: Trace) -> None:
         return
     now: list[Any] = []
     with once_more(cap, standins, real):
-        run_now(fn, lowered, lambda _, made: now.extend(x for x in jax.tree.leaves(made) if type(x) is str), real)
+        run_now(cap, fn, lowered, lambda _, made: now.extend(x for x in jax.tree.leaves(made) if type(x) is str), real)
     if now != texts:
         raise Break("leaves", f"{label(fn)} makes a text of sizes or numbers that change")
 

@@ -66,7 +66,7 @@ def with_numpys(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[A
     shown = {n: _read_only(array) for n, (_, array) in given.items()}
     found: list[Any] = []
     with once_more(cap, standins):
-        run_now(fn, lowered, lambda tracers, made: found.extend(jax.tree.flatten(made)), shown)
+        run_now(cap, fn, lowered, lambda tracers, made: found.extend(jax.tree.flatten(made)), shown)
     known = {id(shown[n]): value for n, (value, _) in given.items()}
     if not found or found[1] != tree or any(
             id(x) not in known and _is_other(leaf, x) for leaf, x in zip(leaves, found[0])):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import logging
 import operator
 import types
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -25,6 +26,7 @@ from dynacomp.capture import _native
 from dynacomp.capture.base.classes import entries, module_name, mro, own_dict
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.remembered import remembered
+from dynacomp.capture.symbolic.outward import is_open_file
 from dynacomp.capture.wrapping.builder import is_plain_instance
 
 MAX_KEPT = 1 << 16  # containers that are watched during one call: some tenths of a second
@@ -182,7 +184,10 @@ class Outside:
             if len(self.was) > MAX_KEPT:
                 raise Break("effect", f"code that a library runs reaches more than {MAX_KEPT} containers")
             at = todo.pop()
-            attributes = None if isinstance(at, KINDS) or not is_plain_instance(at) else own_dict(at)
+            if is_open_file(at):
+                raise Break("effect", "code that a library runs reaches an open file")
+            opaque = isinstance(at, (*KINDS, logging.Logger)) or not is_plain_instance(at)  # a logger caches levels
+            attributes = None if opaque else own_dict(at)
             at = at if attributes is None else attributes
             if id(at) not in self.was and isinstance(at, KINDS):
                 self.was[id(at)] = at, _parts(at)

@@ -14,13 +14,12 @@ counts as read when any of the functions names it. An object that the program ma
 
 from __future__ import annotations
 
-import builtins
 import contextlib
 import dis
 import enum
 import functools
 import gc
-import itertools
+import logging
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator
@@ -48,6 +47,7 @@ from dynacomp.capture.symbolic.libraries import (
     tokens_of,
 )
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.outward import globals_in, is_asked_outside, is_showing, opens_files, refuse_effects
 from dynacomp.capture.symbolic.side_effects import changed
 from dynacomp.capture.tracing.failures import TextWanted
 from dynacomp.capture.tracing.host_contexts import Contexts, guard_contexts
@@ -67,7 +67,6 @@ from dynacomp.capture.wrapping.class_prototypes import is_made
 MAX_READ = 4096  # objects that are guarded for one call
 MAX_WHOLE = 256  # the same of those made anew
 MAX_CONTENT = 1 << 20  # bytes of a NumPy array that a guard compares
-EFFECTS = ("print", "input", "open", "breakpoint", "exec", "eval")  # built-in functions that do more than compute
 COMPILED_FILES = "jax._src.compilation_cache"
 FLAT_TREES: Any = sys.modules.get("jax._src.flattree", tree_util)  # JAX 0.12 has moved them
 NAMES = (api_util.debug_info.__code__, DebugInfo.set_result_paths.__code__,  # what JAX's messages call leaves
@@ -79,7 +78,6 @@ TYPES = frozenset({  # what they may name that tells a number of Python's from a
 ARRAYS_HAVE = frozenset({"shape", "dtype", "ndim", "size"})  # which `hasattr` or `getattr` may ask for
 DISPATCHING = functools.singledispatch(print).__code__  # type: ignore[attr-defined]
 TEXT = Tracer.__repr__.__code__
-CLOCKS = ("random", "time", "secrets", "numpy.random")  # modules whose functions give another result each time
 
 
 class Hearing:
@@ -101,6 +99,9 @@ class Hearing:
         if place in self.silent:
             return False
         module = module_of(fn)
+        if is_showing(fn):
+            self.refuse_showing(fn, sys._getframe(1))
+            return True
         steady = is_steady_module(module) and not opens_files(fn)
         if steady and not is_host_module(module):  # nearly all
             self.silent[place] = fn.__code__, fn.__globals__
@@ -130,6 +131,11 @@ class Hearing:
     def refuse_text(self, asking: types.FrameType) -> None:
         if wants_text(asking):
             self.refused.append(TextWanted("the text of an array"))
+            raise self.refused[-1]
+
+    def refuse_showing(self, fn: types.FunctionType, asking: types.FrameType) -> None:
+        if is_asked_outside(fn, asking) and not interrupted():
+            self.refused.append(Break("effect", f"{module_of(fn)}.{fn.__name__}, which code that a library runs calls"))
             raise self.refused[-1]
 
     def end(self) -> None:
@@ -296,41 +302,6 @@ def asks_for_class(code: types.CodeType) -> bool:
         for i, given, call in zip(instrs, instrs[1:], instrs[2:]))
 
 
-@remembered
-def globals_in(code: types.CodeType) -> tuple[str, ...]:
-    loads = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
-    return tuple(dict.fromkeys(i.argval for i in dis.get_instructions(code) if i.opname in loads))
-
-
-def prints(fn: Any) -> bool:
-    """Whether a library's function itself calls the built-in `print` before it has decided anything, as one does that
-    shows what it is given. (What stands in a branch may be for debugging: `eqx.error_if` has one.)"""
-    return isinstance(fn, types.FunctionType) and "print" in fn.__code__.co_names and "print" in _loaded_first(
-        fn.__code__) and fn.__globals__.get("print", builtins.print) is builtins.print
-
-
-@remembered
-def _loaded_first(code: types.CodeType) -> frozenset[str]:
-    """The globals that a function's code loads on every way through it: before its first jump."""
-    jumps = (*dis.hasjrel, *dis.hasjabs)
-    first = itertools.takewhile(lambda i: i.opcode not in jumps, dis.get_instructions(code))
-    return frozenset(i.argval for i in first if i.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
-
-
-def opens_files(fn: types.FunctionType) -> bool:
-    """Whether a library's function calls the built-in `open`: what it does then is to happen at each call."""
-    return "open" in fn.__code__.co_names and "open" in globals_in(fn.__code__) and \
-        fn.__globals__.get("open", builtins.open) is builtins.open
-
-
-@remembered
-def stored_in(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
-    """The globals and the cells of other functions that code binds."""
-    found = [(i.opname, i.argval) for i in dis.get_instructions(code)]
-    return (frozenset(n for op, n in found if op in ("STORE_GLOBAL", "DELETE_GLOBAL")),
-            frozenset(n for op, n in found if op == "STORE_DEREF") & set(code.co_freevars))
-
-
 def nested_codes(functions: Iterable[types.FunctionType]) -> set[types.CodeType]:
     """The code of the functions and classes that `functions` make."""
     return {c for fn in functions for c in fn.__code__.co_consts if isinstance(c, types.CodeType)}
@@ -343,24 +314,6 @@ def reached(fn: types.FunctionType, is_nested: bool) -> Iterator[Any]:
             yield cell.cell_contents
     for name in globals_in(fn.__code__):
         yield fn.__globals__.get(name)
-
-
-def refuse_effects(fn: types.FunctionType, is_nested: bool) -> None:
-    """Break, before `fn` starts, where running it once instead of at each call would be seen."""
-    where = f"in {fn.__qualname__}, which a library runs"
-    variables, cells = stored_in(fn.__code__)
-    if variables or cells and not is_nested:
-        raise Break("effect", f"{', '.join(sorted(variables | cells))} is assigned {where}")
-    if "Tracer" in fn.__code__.co_names:
-        raise Break("tracer", f"whether JAX traces is asked {where}")
-    for name in globals_in(fn.__code__):
-        found = fn.__globals__.get(name, getattr(builtins, name, None))
-        if name in EFFECTS and found is getattr(builtins, name):
-            raise Break("effect", f"{name}() {where}")
-        if isinstance(found, types.ModuleType) and found.__name__ in CLOCKS:
-            raise Break("effect", f"module {found.__name__} {where}")
-        if found is np and "random" in fn.__code__.co_names:
-            raise Break("effect", f"module numpy.random {where}")
 
 
 # --- guards
@@ -504,13 +457,27 @@ class Reads:
                 self.value(raw, S.Attr(class_source(owner), name))
 
     def _module(self, module: types.ModuleType) -> None:
+        if module is logging:
+            self._logger(logging.root, S.Root(logging.root, "logging.root"))
         if is_steady_module(module.__name__):
             return
         for name in self.names & vars(module).keys():
             self.value(vars(module)[name], S.Attr(S.Root(module, module.__name__), name))
 
+    def _logger(self, log: logging.Logger, source: S.Source) -> None:
+        """What decides that it logs nothing, as it did while the library ran: else the call would be Python's."""
+        manager = log.manager
+        self.cap.guards.add("eq", S.Attr(S.Root(manager, "logging.root.manager"), "_disable"), manager.disable)
+        self.cap.guards.add("eq", S.Attr(source, "disabled"), log.disabled)
+        at: logging.Logger | None = log
+        while at is not None:
+            self.cap.guards.add("eq", S.Attr(source, "level"), at.level)
+            at, source = at.parent, S.Attr(source, "parent")
+
     def _instance(self, obj: Any, source: S.Source) -> None:
         table = own_dict(obj)
+        if issubclass(type(obj), logging.Logger):
+            self._logger(obj, source)
         if not is_steady_module(module_name(type(obj))):
             self._class(type(obj))
         for name in self.names:

@@ -51,7 +51,7 @@ from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.tracing.failures import is_entered
 from dynacomp.capture.tracing.handed_on import always_anew
 from dynacomp.capture.tracing.hosted import as_real, exists
-from dynacomp.capture.tracing.library_reads import by_content, hosted_by_content
+from dynacomp.capture.tracing.library_reads import by_content, hosted_by_content, overhearing
 from dynacomp.capture.tracing.made_anew import by_structure, library_object
 from dynacomp.capture.tracing.rebuilt import LibraryArg, WithAttributes, WithCells, WithFields
 from dynacomp.capture.values.callables import BuiltinMethodV, FunctionV, MethodV, PartialV
@@ -448,26 +448,29 @@ def may_be_asked(lowered: Any) -> bool:
     return not any(True for _ in standins_in(lowered))
 
 
-def fails_now(fn: Any, lowered: Any) -> bool:
+def fails_now(cap: Capture, fn: Any, lowered: Any) -> bool:
     """Whether the call fails with the sizes at hand, too, as far as it may be asked."""
-    return may_be_asked(lowered) and run_now(fn, lowered, lambda given, made: None) is None
+    return may_be_asked(lowered) and run_now(cap, fn, lowered, lambda given, made: None) is None
 
 
-def one_to_hold(fn: Any, lowered: Any, found: list[Size]) -> list[Size]:
+def one_to_hold(cap: Capture, fn: Any, lowered: Any, found: list[Size]) -> list[Size]:
     """The one symbol of these sizes that lets a call through which has failed, once it is a constant: a batch may still
     be of any size where the length may not. All of them where no single one does, or the call may not be asked."""
     by_name = {name: size.scope for size in found for name in names(size)}
     for name, scope in by_name.items() if len(by_name) > 1 and may_be_asked(lowered) else ():
         values = {other: scope.symbol(other) for other in scope.values} | {name: scope.values[name]}
-        if run_now(fn, lowered, lambda given, made: None, value=functools.partial(evaluate, values=values)) is not None:
+        known = functools.partial(evaluate, values=values)
+        if run_now(cap, fn, lowered, lambda given, made: None, value=known) is not None:
             return [scope.symbol(name)]
     return found
 
 
-def run_now(fn: Any, lowered: Any, look: Callable[[list[Any], Any], Any], real: dict[Node, Any] | None = None,
+def run_now(cap: Capture, fn: Any, lowered: Any, look: Callable[[list[Any], Any], Any],
+            real: dict[Node, Any] | None = None,
             value: Callable[[Size], Any] = lambda size: size.scope.value(size)) -> Any:
     """The jaxpr of a call with the sizes at hand (or such as `value` says), which may be asked; None where it fails.
-    `look` sees the tracers that it is given, one for each Node that has no `real` array, and what it gives."""
+    `look` sees the tracers that it is given, one for each Node that has no `real` array, and what it gives. What the
+    program's functions would do besides, where a library runs them, is refused as in the first trace."""
     real = real or {}
     nodes = [n for n in dict.fromkeys(leaf_nodes(lowered)) if n not in real]
     known = _with_sizes(lowered, value)
@@ -480,8 +483,11 @@ def run_now(fn: Any, lowered: Any, look: Callable[[list[Any], Any], Any], real: 
         return [x for x in jax.tree.leaves(made) if isinstance(x, jax.Array)]
 
     try:
-        return jax.make_jaxpr(call)(*(as_struct(aval_with_sizes(n.aval, value)) for n in nodes))
-    except ours(Exception):
+        structs = [as_struct(aval_with_sizes(n.aval, value)) for n in nodes]
+        return overhearing(cap, lambda: jax.make_jaxpr(call)(*structs))
+    except ours(Exception) as error:
+        if isinstance(error, Break) and error.kind == "effect":
+            raise
         return None
 
 

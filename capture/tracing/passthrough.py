@@ -221,7 +221,7 @@ def made_now(cap: Capture, fn: Any, lowered: tuple, real: dict[Node, Any],
     made = [] if made is None else made
     look = lambda _, result: made.extend(jax.tree.leaves(result))
     with cap.sizes.scope.decides() if as_before else contextlib.nullcontext():
-        jaxpr = run_now(fn, lowered, look, real, canonical) if as_before else run_now(fn, lowered, look, real)
+        jaxpr = run_now(cap, fn, lowered, look, real, canonical) if as_before else run_now(cap, fn, lowered, look, real)
     return None if jaxpr is None else typed(cap, fn, lowered, made, jaxpr)
 
 

@@ -48,9 +48,10 @@ from dynacomp.capture.symbolic.libraries import (
 )
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
+from dynacomp.capture.symbolic.outward import prints
 from dynacomp.capture.tracing.abstract_evaluation import Outcome, evaluated, is_nothing, reach_rules
 from dynacomp.capture.tracing.failures import enter_others
-from dynacomp.capture.tracing.library_reads import guard_reads, prints
+from dynacomp.capture.tracing.library_reads import guard_reads
 from dynacomp.capture.tracing.lowered_args import (
     OBJECT_CALLS,
     LibraryArg,

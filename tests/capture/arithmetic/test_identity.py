@@ -136,3 +136,24 @@ def test_what_a_library_hands_on_is_the_array_that_it_was_given():
             assert repr(compiled(pair)) == repr(fn(pair))
             captures.append(dynacomp.stats()["frames_captured"])
         assert captures[2] == captures[-1] <= at_most
+
+
+def test_what_a_library_makes_is_what_another_hands_back():
+    """`n.tx is s.tx` was False where the optimiser's rate changes: one is known as made, one as read from a result."""
+    struct, optax = pytest.importorskip("flax.struct"), pytest.importorskip("optax")
+
+    @struct.dataclass
+    class State:
+        w: jax.Array
+        tx: object = struct.field(pytree_node=False)
+
+    def program(x, rate):
+        s = State(jnp.ones(2), optax.sgd(0.1 * rate))
+        n = jax.vmap(lambda v: s.replace(w=s.w + v))(x)
+        return n.w, n.tx is s.tx, n.tx is optax.sgd(0.1), n.tx is None
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for rate in range(1, 7):
+        assert str(compiled(jnp.arange(3.0), rate)) == str(program(jnp.arange(3.0), rate))
+    assert dynacomp.stats()["frames_captured"] <= 6

@@ -2,6 +2,7 @@
 
 import functools
 import gc
+import logging
 import pprint
 import sys
 import textwrap
@@ -522,3 +523,27 @@ def test_asking_in_words_of_its_own_costs_no_capture():
 @pytest.mark.parametrize("module", ["bytecode", "bytecode.instr", "networkx.utils.decorators"])
 def test_what_capture_itself_calls_is_not_the_programs(module):
     assert is_steady_module(module)  # else its functions, heard while a body was assembled, decide what a size may be
+
+
+def test_what_is_logged_of_an_array_is_logged_once_at_each_size(caplog):
+    """The call was traced again, unheard, to find which size it hangs on: the line was there three times more."""
+    linen, log = pytest.importorskip("flax.linen"), logging.getLogger(__name__)
+
+    class Watched(linen.Module):
+        def __call__(self, x):
+            log.info("mean %s of %d", x.mean(), x.shape[0])
+            return x * 2
+
+    def program(x):
+        return Watched().apply({}, x).sum()
+
+    dynacomp.reset()
+    compiled, logged = dynacomp.jit(program, backend="eager"), []
+    with caplog.at_level(logging.INFO, __name__):
+        for n in range(2, 9):
+            for called in (program, compiled):
+                caplog.clear()
+                called(jnp.arange(float(n)))
+                logged.append([r.getMessage() for r in caplog.records if r.name == __name__])
+    assert logged[::2] == logged[1::2] and all(map(len, logged))
+    assert dynacomp.stats()["frames_captured"] <= 4
