@@ -42,6 +42,8 @@ from dynacomp.lowering.sizes.indexing import FloorDiv, FloorMod, coefficient, hi
 
 FEWEST, LONGEST = 8, 4096
 """Rows that pay for the scratch; lanes in a row that still stay in the L1 cache."""
+LARGEST = 100
+"""Expressions inside one whole value: where names are read twice, each in the next, whole values double each time."""
 COSTLY = 4
 BLOCK, FEWEST_BLOCKS = 16, 8
 """Rows of a block, and how many blocks there must be, so that there is work for every thread: else smaller ones."""
@@ -61,7 +63,7 @@ class _Row:
     def statement(self, stmt: Stmt) -> Stmt:
         """A Let or a Store that reads from scratch. A Let that is steady stays, for those who find it cheap."""
         match stmt:
-            case Let(name, value) if _is_steady(whole := self.whole(value), self.moving):
+            case Let(name, value) if _is_small(whole := self.whole(value)) and _is_steady(whole, self.moving):
                 self.lets[name] = whole
                 return stmt
             case Let(_, value) | Store(value=value):
@@ -78,7 +80,7 @@ class _Row:
     def swapped(self, expr: Expr) -> Expr:
         """`expr` with its largest steady and costly parts read from scratch."""
         whole = self.whole(expr)
-        if _is_steady(whole, self.moving) and _dear(whole, self.lanes.var) >= COSTLY:
+        if _is_small(whole) and _is_steady(whole, self.moving) and _dear(whole, self.lanes.var) >= COSTLY:
             expr = whole
             name = f"steady{self.taken + len(self.found)}"
             buffer = self.found.setdefault(expr, Buffer(name, (self.lanes.extent,), expr.dtype))
@@ -145,6 +147,15 @@ def _filled(row: _Row) -> Loop:
     """The vector loop that computes the scratch rows."""
     stores = tuple(Store(buffer.name, row.lanes.var, value) for value, buffer in row.found.items())
     return replace(row.lanes, body=stores, accs=())
+
+
+def _is_small(expr: Expr) -> bool:
+    """At most `LARGEST` expressions in it, counted as often as they occur."""
+    rest, count = [expr], 0
+    while rest and count <= LARGEST:
+        rest += rest.pop().children
+        count += 1
+    return not rest
 
 
 def _is_steady(expr: Expr, moving: frozenset[str]) -> bool:

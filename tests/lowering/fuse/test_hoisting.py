@@ -118,3 +118,11 @@ def test_blocks_of_rows_for_ten_sizes_and_one_capture():
         a, b = (jnp.asarray(numbers((n, 4), np.float32)) for n in (rows, rows + 3))
         np.testing.assert_allclose(compiled(a, b), spread_boxes(a, b), rtol=1e-6)
     assert dynacomp.stats()["frames_captured"] - before == 1
+
+
+def test_steady_names_read_twice_each_in_the_next_take_no_time_that_doubles() -> None:
+    """Thirty of them took hours: a physics engine's rollout, batched and differentiated, did not compile."""
+    names = ["t0 = exp(s[8*i0 + FloorDiv(i2, 8)])", *(f"t{i + 1} = mul(t{i}, sin(t{i}))" for i in range(60))]
+    *head, store = ROWS.replace("s[8*i0 + FloorDiv(i2, 8)])", "t60)").splitlines()
+    kernel = parse("\n".join([*head, *(" " * 16 + name for name in names), store]))
+    assert len(text(hoisted(kernel))) < 10 * len(text(kernel))
