@@ -25,6 +25,7 @@ import jax
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.bodies.hidden_tracers import is_body, made_of_trace
 from dynacomp.capture.graph.avals import aval_of
+from dynacomp.capture.graph.sizes import Size, canonical
 
 MAX_DEPTH = 8  # of functions and tuples inside each other
 MADE = (types.FunctionType, functools.partial)  # what a call of a library makes anew
@@ -39,6 +40,17 @@ def way_of(args: tuple, kwargs: dict[str, Any], arrays: Any = jax.Array) -> tupl
     values of other leaves, the types of those that have no value to compare. arrays: the classes of arrays."""
     leaves, treedef = jax.tree.flatten((args, kwargs))
     return treedef, tuple(_leaf(x, arrays) for x in leaves)
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Whether two keys of calls are one, now that some sizes in them may have been found equal."""
+    return bool(_settled(one) == _settled(other))
+
+
+def _settled(part: Any) -> Any:
+    if type(part) in (tuple, list):
+        return tuple(map(_settled, part))
+    return canonical(part) if type(part) is Size else part
 
 
 def _leaf(x: Any, arrays: Any) -> Any:

@@ -26,7 +26,7 @@ from dynacomp.capture.base.errors import Break, NeverCalled, Raised
 from dynacomp.capture.base.inside_tracers import inmost
 from dynacomp.capture.base.interrupts import suppressing
 from dynacomp.capture.base.of_class import of_class
-from dynacomp.capture.bodies.body_variants import is_array, is_known, way_of
+from dynacomp.capture.bodies.body_variants import alike, is_array, is_known, way_of
 from dynacomp.capture.bodies.treedef_contents import is_marked
 from dynacomp.capture.bodies.trees import unflattened
 from dynacomp.capture.graph.answering import Answering
@@ -145,6 +145,10 @@ class Standin:
             self.functions[place] = self._make(place)
         return self.functions[place]
 
+    def forget_traces(self) -> None:
+        """JAX is to trace it again, in the body at hand."""
+        self.functions.pop(place_of(self.cap), None)
+
     def _make(self, place: tuple[int, ...]) -> Callable[..., Any]:
         def body(*args: Any, **kwargs: Any) -> Any:
             return self.called(place, args, kwargs)
@@ -163,6 +167,8 @@ class Standin:
             raise Break("body", "a transformed function that is given a tree which its caller has marked")
         way = way_of(args, kwargs)
         key = (place, way, tuple(aval_of(x).weak_type for x in leaves if is_array(x)))
+        if self.pinned and key not in self.graphs:
+            self._take_from_around(key)
         if key not in self.graphs or self._is_to_run_again(key):
             body = Body.inside(self.cap, _name(self.value), inline=called_in_line(self.cap),
                                fresh=is_fresh(self.value) and not self.cap.libraries.derived,
@@ -188,6 +194,17 @@ class Standin:
         if self.counted[key]:
             self._note_numbers(self.counted[key], graph.nodes[-1].args[0], made)
         return made
+
+    def _take_from_around(self, key: Any) -> None:
+        """The Graph of a call around the body at hand is that of one inside: the function was run there. Sizes may have
+        been found equal since."""
+        place, *like = key
+        for n in reversed(range(len(place) + 1)):
+            for known in [k for k in self.graphs if k[0] == place[:n] and alike(k[1:], like)]:
+                graph, captured = self.graphs[known]
+                self.graphs[key] = graph, tuple(localise(self.cap, n) for n in captured)
+                self.since[key], self.counted[key] = self.since[known], self.counted[known]
+                return
 
     def _note_numbers(self, counted: dict[Node, Counted], output: Any, made: Any) -> None:
         """Notes which of the arrays that JAX gets are numbers of Python's: those that it hands through stay such."""
@@ -282,8 +299,9 @@ def capture_body(cap: Capture, fn: Value, body: Body, leaves: list[Any], treedef
         body.actual.clear()  # tracers must not outlive their trace
         body.stands, body.trace = {}, None
         graph = body.builder.finish(output)
-        known = cap.libraries.numpys
-        known.update((outer, known[inner]) for outer, inner in body.captured.items() if inner in known)
+        arrays: tuple[dict[Node, Any], ...] = cap.libraries.numpys, cap.libraries.handed
+        for known in arrays:
+            known.update({outer: known[inner] for outer, inner in body.captured.items() if inner in known})
     finally:
         cap.bodies.pop()
     order = {n: i for i, n in enumerate(body.captured.values())}

@@ -17,14 +17,16 @@ A Scope without values (a symbol made with `value=None`) raises InconclusiveDime
 from __future__ import annotations
 
 import contextlib
+import dis
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 from jax.errors import InconclusiveDimensionOperation
 
 from dynacomp.capture.base.interrupts import OURS
+from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.graph.size_evaluation import evaluate, postfix
 from dynacomp.capture.graph.size_lookups import file_of, hashing, looks_up
 from dynacomp.capture.graph.sizes import (
@@ -216,12 +218,23 @@ OF_DIMENSIONS = ("definitely_equal", "divide_shape_sizes", "_cancel_divide", "ca
 def is_key(asking: FrameType, is_library: Callable[[str], bool]) -> bool:
     """Whether two sizes are compared as parts of keys, by the Python code that asked, a cache's. Where the program
     compares objects of its own that hold some, or captured what a library has made of them (`x.aval == aval`), when
-    it is ours that calls the `__eq__`, that counts."""
+    it is ours that calls the `__eq__`, that counts, as where a library other than JAX writes `==` between two."""
     path, name = asking.f_code.co_filename, asking.f_code.co_name
     if name == "__eq__":
         caller: FrameType = next((f for f in _callers(asking, 8) if f.f_code.co_name not in COMPARISONS), asking)
-        return is_library(file_of(caller)) and not str(caller.f_globals.get("__name__")).startswith(OURS)
+        return is_library(file_of(caller)) and not str(caller.f_globals.get("__name__")).startswith(OURS) and (
+            "/jax/_src/" in caller.f_code.co_filename or not compares(caller))
     return "/jax/_src/" in path and path.rpartition("/")[2] in CACHING and not name.startswith(OF_DIMENSIONS)
+
+
+def compares(frame: FrameType) -> bool:
+    """Whether code is at an `==` or `!=` of its own: a dict or a cache that compares keys is called, or read."""
+    return instructions(frame.f_code)[frame.f_lasti] == dis.opmap["COMPARE_OP"]
+
+
+@remembered
+def instructions(code: CodeType) -> bytes:
+    return code.co_code
 
 
 def is_shortcut(asking: FrameType) -> bool:

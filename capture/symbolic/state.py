@@ -116,6 +116,7 @@ class LibraryCalls:
     numpys: dict[Node, tuple[Value, Any]] = field(default_factory=dict)  # likewise → the NumPy array: its Value, itself
     passing: dict[int, Any] = field(default_factory=dict)  # id of a tracer → it, and the changing number that it is
     real: dict[Node, Any] = field(default_factory=dict)  # the numbers that Nodes are, where a call runs once more
+    spelled: dict[int, Value] = field(default_factory=dict)  # id → a function of which somebody has a jaxpr
     counted: dict[int, tuple[Any, Any]] = field(default_factory=dict)  # id of an array → it, and which number it is
     unread: dict[int, tuple[Any, Value]] = field(default_factory=dict)  # id → an object handed on unread, its Value
     unasked: bool = False  # JAX alone sees what the innermost call is given, and what bodies give back to it

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import operator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -261,7 +262,7 @@ class Trace:
 
 def abstract(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], since: int) -> Outcome:
     """Runs the call on tracers; exceptions of the call become the program's. `since`: the step of its arguments."""
-    seen = _on_nodes(cap, fn, args, kwargs)
+    seen = _with_closed_over(cap, fn, args, kwargs)
     if cap.sizes.dims and has_unknown_axis(seen.jaxpr.jaxpr):
         raise Failed(TypeError("an axis that changes"))
     tells = may_tell(cap, fn, seen.jaxpr)
@@ -316,9 +317,33 @@ def _known(cap: Capture, lowered: tuple, seen: Trace, result: Any) -> Any:
     return None if ways and has_rules(needed.jaxpr) else known_trace(needed, result)
 
 
-def _on_nodes(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> Trace:
-    """The call with a tracer for each Node among its arguments."""
-    every = list(dict.fromkeys(leaf_nodes((args, kwargs))))
+def _with_closed_over(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> Trace:
+    """The call on tracers, also for the arrays that functions among its arguments have read from around them where
+    somebody gets a jaxpr of these: it would hold what stands for an array. (`eqx.filter_closure_convert` gives an
+    object whose leaves are a jaxpr and its constants.)"""
+    known = _closed_over(cap, (args, kwargs))
+    seen = _on_nodes(cap, fn, args, kwargs, known)
+    standins = list(standins_in((args, kwargs)))
+    if any(isinstance(x, JAXPRS) for x in seen.leaves):
+        cap.libraries.spelled.update((id(s.value), s.value) for s in standins)
+    closed = _closed_over(cap, (args, kwargs))
+    if len(closed) == len(known):
+        return seen
+    for standin in standins:
+        standin.forget_traces()
+    return _on_nodes(cap, fn, args, kwargs, closed)
+
+
+def _closed_over(cap: Capture, lowered: Any) -> list[Node]:
+    """The arrays around functions of which somebody has a jaxpr, as far as these were called."""
+    spelled = (s for s in standins_in(lowered) if id(s.value) in cap.libraries.spelled)
+    read = dict.fromkeys(n for s in spelled for _, captured in s.ways.values() for n in captured)
+    return [n for n in read if not isinstance(n.aval.dtype, type)]
+
+
+def _on_nodes(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], closed: Iterable[Node] = ()) -> Trace:
+    """The call with a tracer for each Node among its arguments, and those that functions of the program close over."""
+    every = list(dict.fromkeys((*leaf_nodes((args, kwargs)), *closed)))
     passed = {n: passed_object(cap, n) for n in every if isinstance(n.aval.dtype, type)}
     nodes = [n for n in every if n not in passed]
     known = cap.numbers.scalar_nodes
@@ -335,10 +360,13 @@ def _on_nodes(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any]) -> Tra
         passing = {id(t): (t, numbers[n]) for t, n in zip(tracers, nodes) if n in numbers}
         passed_on, cap.libraries.passing = cap.libraries.passing, passing
         counted, cap.libraries.counted = cap.libraries.counted, {}
+        at = dict(zip(nodes, tracers))
+        real, cap.libraries.real = cap.libraries.real, cap.libraries.real | {n: at[n] for n in closed}
         try:
             return within(*tracers)
         finally:
             cap.libraries.traces.pop()
+            cap.libraries.real = real
             cap.libraries.stands, cap.libraries.passing, cap.libraries.counted = outer, passed_on, counted
 
     def within(*tracers: Any) -> list[Any]:
@@ -408,8 +436,7 @@ def _refuse_trace(fn: Any, lowered: Any, seen: Trace, calls: bool) -> None:
         raise Break("call", f"{label(fn)} calls back into Python")
     if any(map(_is_written_in_python, seen.jaxpr.eqns)):
         raise Break("call", f"{label(fn)} uses a primitive whose evaluation is the program's")
-    if any(isinstance(x, JAXPRS) for x in seen.leaves) and any(  # the stand-in that was traced closes over none
-            captured for s in standins_in(lowered) for _, captured in s.ways.values()):
+    if any(isinstance(x, ClosedJaxpr) and x.consts for x in seen.leaves):
         raise Break("opaque", f"{label(fn)} makes a jaxpr whose constants are arrays that a function closes over")
 
 

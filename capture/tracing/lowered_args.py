@@ -28,7 +28,7 @@ from dynacomp.capture.bodies.lossy_trees import has_lost, put_together
 from dynacomp.capture.bodies.subgraphs import Standin, localise, place_of
 from dynacomp.capture.bodies.treedef_contents import in_structure, kept_by_libraries, taken_apart, unread
 from dynacomp.capture.graph.avals import as_struct, aval_of, weak
-from dynacomp.capture.graph.graph import Node, Tree, map_parts
+from dynacomp.capture.graph.graph import Node, Tree, is_node, map_parts
 from dynacomp.capture.graph.graph_sizes import aval as aval_with_sizes
 from dynacomp.capture.graph.graph_sizes import sizes_in
 from dynacomp.capture.graph.size_evaluation import evaluate
@@ -48,6 +48,7 @@ from dynacomp.capture.symbolic.libraries import (
     module_of,
 )
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.side_effects import differs_since
 from dynacomp.capture.tracing.failures import is_entered
 from dynacomp.capture.tracing.handed_on import always_anew
 from dynacomp.capture.tracing.hosted import as_real, exists
@@ -356,8 +357,36 @@ def _library(cap: Capture, value: LibraryV) -> Any:
     if place not in value.lowered:
         if value.once:
             raise Break("effect_in_body", "what is left of a function that changes outer objects, or prints")
-        value.lowered[place] = LibraryArg(value.make, *lower_arguments(cap, value.make, value.args, value.kwargs))
+        value.lowered[place] = _as_made(cap, value, place) or LibraryArg(
+            value.make, *lower_arguments(cap, value.make, value.args, value.kwargs))
     return value.lowered[place]
+
+
+def _as_made(cap: Capture, value: LibraryV, place: tuple[int, ...]) -> LibraryArg | None:
+    """What a library has made around the body at hand, where something that it was made of has changed since: made of
+    functions as they were when the library ran them (`pull` of `jax.vjp`)."""
+    ran = any(s.pinned for made in value.lowered.values() for s in of_class(Standin, _given(made)))
+    if not ran or not differs_since(cap, value):
+        return None
+    around = (value.lowered.get(place[:n]) for n in reversed(range(len(place))))
+    known = next((made for made in around if made is not None), None)
+    if known is None:
+        raise Break("effect_in_body", "what a library has made, elsewhere, of what has changed since")
+    return _seen_inside(cap, known)
+
+
+def _given(made: LibraryArg) -> Iterator[Any]:
+    yield from made.args
+    yield from made.kwargs.values()
+
+
+def _seen_inside(cap: Capture, arg: Any) -> Any:
+    """A lowered argument of a call around the body at hand, there."""
+    if is_node(arg):
+        return localise(cap, arg)
+    if isinstance(arg, LibraryArg):
+        return LibraryArg(arg.make, _seen_inside(cap, arg.args), _seen_inside(cap, arg.kwargs))
+    return map_parts(arg, lambda part: _seen_inside(cap, part))
 
 
 for _cls, _argument in (

@@ -119,6 +119,7 @@ class Call:
     """A call that JAX has traced: its arguments as Values and as they may stand in the Graph, and what came of it.
     `since`: Values with a lower serial were made before."""
 
+    cap: Capture
     fn: Any
     args: list[Value]
     kwargs: dict[str, Value]
@@ -130,7 +131,9 @@ class Call:
     def made(self, real: Any = None, fixed: bool = False) -> LibraryV:
         """The result as an object whose node is made when something consumes it; `once` if that would do more."""
         once = any(s.changing for s in standins_in(self.lowered))
-        return LibraryV(self.fn, tuple(self.args), self.kwargs, real=real, fixed=fixed, once=once)
+        whole = LibraryV(self.fn, tuple(self.args), self.kwargs, real=real, fixed=fixed, once=once)
+        _pin(self.cap, whole, self.lowered)
+        return whole
 
 
 def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value] | None = None,
@@ -161,7 +164,7 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
         cap.libraries.unasked = seen
     OPERATIONS.give(cap, label(fn), said)
     guard_reads(cap, (*args, *kwargs.values()))
-    return _result(cap, Call(fn, args, kwargs, lowered, outcome, name, since))
+    return _result(cap, Call(cap, fn, args, kwargs, lowered, outcome, name, since))
 
 
 def _refuse_function(fn: Any, args: list[Value]) -> None:
@@ -340,9 +343,7 @@ def _structured(cap: Capture, call: Call) -> Value:
     if not _all_containers(outcome.result):
         return _by_leaves(cap, _node(cap, call, None), outcome)
     node = _node(cap, call, jax.tree.map(_as_aval, outcome.result) if outcome.plain else None)
-    whole = call.made()
-    _pin(cap, whole, call.lowered)
-    return _split(cap, node, whole, outcome.result, outcome.same)
+    return _split(cap, node, call.made(), outcome.result, outcome.same)
 
 
 def _by_leaves(cap: Capture, node: Node, outcome: Outcome) -> Value:

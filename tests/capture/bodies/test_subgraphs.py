@@ -504,3 +504,57 @@ def test_a_function_that_is_transformed_is_annotated_with_classes_that_the_call_
         return jax.vmap(kernel)(x), kernel.__annotations__["by"], kernel.__annotations__["x"] is State
 
     check_one_graph(annotated, (X,), (X + 1,))
+
+
+def pulled_in_a_body(a, b):
+    out, pull = jax.vjp(lambda v: a @ v, b)
+    a = a * 0
+    return out, jax.vmap(lambda s: pull(out * s))(b)
+
+
+def pushed_in_a_body(a, b):
+    _, push = jax.linearize(lambda v: jnp.sin(a @ v), b)
+    a = a * 0
+    return jax.lax.map(lambda s: push(b * s), b), push(b)
+
+
+def pulled_two_bodies_further_in(a, b):
+    box = [a]
+    out, pull = jax.vjp(lambda v: box[0] @ v, b)
+    box[0] = a * 0
+    return jax.vmap(lambda s: jax.grad(lambda t: pull(out * t)[0].sum() * s)(s))(b), box
+
+
+def layers(a, b):
+    pulls, y = [], b
+    for n in range(3):
+        w = a * (n + 1)
+        y, pull = jax.vjp(lambda v: jnp.tanh(w @ v), y)  # noqa: B023
+        pulls.append(pull)
+
+    def back(g):
+        for pull in reversed(pulls):
+            (g,) = pull(g)
+        return g
+
+    return jax.vmap(back)(jnp.eye(len(b)))
+
+
+def powers(a, b):
+    pushes = []
+    for k in range(1, 4):
+        pushes.append(jax.linearize(lambda v: (a @ v) ** k * b.sum(), b)[1])  # noqa: B023
+    return [jax.vmap(push)(jnp.eye(len(b))) for push in pushes]
+
+
+@pytest.mark.parametrize("program", [powers, pulled_in_a_body, pushed_in_a_body, pulled_two_bodies_further_in, layers])
+def test_what_a_library_has_made_of_a_function_that_reads_something_else_by_now(program):
+    """In a body it was made again, of the function as it was by then: derivatives by another matrix."""
+    dynacomp.reset()
+    compiled = dynacomp.jit(program)
+    for n in (3, 4, 5, 3, 6, 4):
+        a, b = jnp.eye(n) * 0.2 + jnp.arange(float(n)) / n / n, jnp.arange(float(n)) / n
+        for got, want in zip(jax.tree.leaves(compiled(a, b)), jax.tree.leaves(program(a, b)), strict=True):
+            assert jnp.allclose(got, want, rtol=1e-4, atol=1e-6)
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] <= 3 and not stats["breaks"] and not stats["frames_eager"]

@@ -317,3 +317,75 @@ def test_what_says_how_an_array_is_says_it_of_this_call(name):
         (want, _), (got, tripled) = (says(jnp.ones(n)), None), compiled(jnp.ones(n))
         assert (got, repr(got), type(got)) == (want, repr(want), type(want)) and tripled.shape == (n,)
     assert dynacomp.stats()["frames_captured"] <= captures
+
+
+def converted(a, b, s):
+    return eqx.filter_closure_convert(lambda v: jnp.sin(a) @ v * s, b)(b)
+
+
+def converted_before_a_change(a, b, s):
+    fn = eqx.filter_closure_convert(lambda v: jnp.sin(a) @ v * s, b)
+    a = a * 0
+    return fn(b), jax.vmap(lambda t: fn(b * t))(b), a
+
+
+def constants_of_what_was_converted(a, b, s):
+    a = jnp.cos(a)
+    fn = eqx.filter_closure_convert(lambda v: a @ v * s, b)
+    return [c * 2 for c in fn.consts], fn.consts[0] is a, fn.consts[1] is s, type(fn).__name__, fn(b)
+
+
+def converted_in_bodies(a, b, s):
+    def step(carry, row):
+        fn = eqx.filter_closure_convert(lambda v: v * row * s, carry)
+        return fn(carry), fn(row)
+
+    derived = jax.grad(lambda a: converted(a, b, s).sum())(a)
+    return derived, jax.lax.scan(step, b, a), jax.vmap(lambda row: converted(row[None], row, s))(a)
+
+
+@pytest.mark.parametrize("program", [
+    converted, converted_before_a_change, constants_of_what_was_converted, converted_in_bodies])
+def test_a_jaxpr_around_arrays_that_a_function_closes_over(program):
+    """The graph broke there, and the rest was Python's: what stood for these arrays would have been in the jaxpr."""
+    dynacomp.reset()
+    compiled = dynacomp.jit(program)
+    for k, n in enumerate((3, 4, 5, 3, 6, 7)):
+        given = jnp.eye(n) * n + 0.1, jnp.arange(float(n)) / n, jnp.float32(1 + k / 10)
+        got, want = compiled(*given), program(*given)
+        assert jax.tree.structure(got) == jax.tree.structure(want)
+        for ours, eager in zip(jax.tree.leaves(got), jax.tree.leaves(want)):
+            assert type(ours) is type(eager) and (ours == eager if type(eager) in (bool, str) else jnp.allclose(
+                ours, eager, rtol=1e-5))
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] <= 3 and not stats["breaks"] and not stats["frames_eager"]
+
+
+def test_a_closed_jaxpr_around_arrays_is_pythons():
+    def program(a, b):
+        made = jax.make_jaxpr(lambda v: a @ v)(b)
+        return jax.core.eval_jaxpr(made.jaxpr, made.consts, b)[0], [c + 1 for c in made.consts]
+
+    compiled = dynacomp.jit(program, backend="eager")
+    for n in (3, 4, 5):
+        a, b = jnp.eye(n) * n, jnp.arange(float(n))
+        assert str(compiled(a, b)) == str(program(a, b))
+
+
+def test_structures_that_a_library_compares():
+    """They were different, where the sizes of two arrays are the same number by chance of the call: an operator that
+    must be square was refused."""
+    lx = pytest.importorskip("lineax")
+
+    def program(a, b):
+        of = jax.ShapeDtypeStruct(b.shape, b.dtype)
+        return lx.FunctionLinearOperator(lambda v: a @ v, of, lx.symmetric_tag).mv(b)
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program)
+    for n in (3, 4, 5, 3, 6, 7):
+        a, b = jnp.eye(n) * n + 0.1, jnp.arange(float(n))
+        assert jnp.allclose(compiled(a, b), program(a, b), rtol=1e-5)
+    assert dynacomp.stats()["frames_captured"] <= 3 and not dynacomp.stats()["breaks"]
+    with pytest.raises(ValueError, match="matching input and output"):
+        compiled(jnp.ones((4, 3)), jnp.ones(3))
