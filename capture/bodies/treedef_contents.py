@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import jax
+
 from dynacomp.capture.base.classes import entries, mro, own_dict
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.literals import is_literal
@@ -90,8 +92,7 @@ def _values(aux: Any, by_identity: bool) -> Iterator[tuple[Value, bool]]:
         elif (id(held), closed) not in seen and not is_literal(held):
             seen[id(held), closed] = held
             closed = closed or by_identity and is_plain_instance(held) and type(held).__eq__ is object.__eq__
-            parts = _elements(held) if issubclass(type(held), CONTAINERS) else _attributes(held)
-            todo.extend((part, closed) for part in parts)
+            todo.extend((part, closed) for part in _inside(held))
 
 
 def _kept(treedef: Any) -> Iterator[Any]:
@@ -120,7 +121,7 @@ def _has(aux: Any, kinds: Any) -> bool:
             return True
         if id(held) not in seen and not is_literal(held) and not issubclass(type(held), Value):
             seen[id(held)] = held
-            todo.extend(_elements(held) if issubclass(type(held), CONTAINERS) else _attributes(held))
+            todo.extend(_inside(held))
     return False
 
 
@@ -134,6 +135,15 @@ def _parts(aux: Any) -> Iterator[Any]:
 
 
 CONTAINERS = (tuple, list, dict)
+TREEDEF: Any = jax.tree_util.PyTreeDef
+
+
+def _inside(held: Any) -> Iterable[Any]:
+    """What something holds directly; a structure (of the attributes that a class takes apart itself), what the classes
+    in it keep."""
+    if issubclass(type(held), TREEDEF):
+        return _kept(held)
+    return _elements(held) if issubclass(type(held), CONTAINERS) else _attributes(held)
 
 
 def _elements(held: Any) -> Iterable[Any]:

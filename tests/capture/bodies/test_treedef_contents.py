@@ -279,3 +279,37 @@ def test_an_optimiser_made_anew_that_a_body_hands_back():
         assert str(compiled(s, jnp.arange(float(n)))) == str(program(s, jnp.arange(float(n))))
     stats = dynacomp.stats()
     assert stats["frames_captured"] <= 3 and not stats["breaks"] and not stats["frames_eager"]
+
+
+@jax.tree_util.register_pytree_node_class
+class Shown:
+    """Takes its attributes apart itself, and keeps what is no array for JAX in their structure (as distrax does)."""
+
+    def __init__(self, **attributes):
+        self.__dict__.update(attributes)
+
+    def tree_flatten(self):
+        leaves, tree = jax.tree.flatten(self.__dict__)
+        shown = [isinstance(x, jax.Array) for x in leaves]
+        kept = [None if s else x for x, s in zip(leaves, shown)]
+        return [x if s else None for x, s in zip(leaves, shown)], (kept, tree)
+
+    @classmethod
+    def tree_unflatten(cls, kept, children):
+        return cls(**jax.tree.unflatten(kept[1], [a if a is not None else b for a, b in zip(children, kept[0])]))
+
+
+@pytest.mark.parametrize("program", [
+    lambda m: jax.jit(lambda m: m.inner.x * m.scale)(m), lambda m: jax.tree.map(lambda v: v + 1, m).inner.x,
+    lambda m: jax.tree.leaves(m)[0], lambda m: jax.grad(lambda m: m.inner.x.sum(), allow_int=True)(m).inner.x])
+def test_objects_in_objects_that_ask_what_their_leaves_are(program):
+    def whole(x):
+        return program(Shown(inner=Shown(x=x, name="a"), scale=2))
+
+    compiled = dynacomp.jit(whole, backend="eager")
+    before = dynacomp.stats()
+    for n in (3, 3, 4, 5):
+        assert jnp.array_equal(compiled(jnp.arange(n) * 1.0), whole(jnp.arange(n) * 1.0))
+    after = dynacomp.stats()
+    assert after["frames_captured"] - before["frames_captured"] <= 2
+    assert after["frames_eager"] == before["frames_eager"]
