@@ -6,6 +6,7 @@
                            one dimension after the other; padding is passed over, as XLA does on CPUs
     select_and_gather_add  the same, over pairs of (operand, tangent)
     cumlogsumexp           each prefix out of two shorter ones, of an unknown length one after the other
+    psum, pmax, pmin       what `jax.vmap(f, axis_name=...)` makes of them: reductions of its dimension
 
 Whatever is not combined one after the other asks that the function be associative; so does XLA, which
 promises no order.
@@ -223,6 +224,18 @@ def _running(eqn: Any) -> Callable[[Any], Any]:
     return lambda x: associative_scan(jnp.logaddexp, x + 0, reverse=reverse, axis=axis)  # -0 + 0: XLA gives no -0
 
 
+# collective -----------------------------------------------------------------------------------------
+
+
+def _stays_here(eqn: Any) -> bool:
+    """Whether it goes over dimensions of its array alone, and no axis of devices."""
+    return eqn.params["axis_index_groups"] is None and all(isinstance(axis, int) for axis in eqn.params["axes"])
+
+
+def _collective(fold: Callable[..., Any]) -> Callable[[Any], Callable[[Any], Any]]:
+    return lambda eqn: lambda x: fold(x, tuple(eqn.params["axes"]))
+
+
 def _known_sizes(eqn: Any) -> bool:
     return all(isinstance(d, int) for d in eqn.invars[0].aval.shape)
 
@@ -232,4 +245,7 @@ REDUCTIONS: dict[str, tuple[Callable[[Any], bool], Callable[[Any], Callable[...,
     "reduce_window": (lambda eqn: True, _reduce_window),
     "select_and_gather_add": (_known_sizes, _gather_chosen),
     "cumlogsumexp": (lambda eqn: True, _running),
+    "psum": (_stays_here, _collective(lax.reduce_sum)),
+    "pmax": (_stays_here, _collective(lax.reduce_max)),
+    "pmin": (_stays_here, _collective(lax.reduce_min)),
 }

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from jax import lax
 
+from dynacomp.lowering.primitives.translate import lower_function
 from tests.lowering.closed import same_as_eager
 
 X = np.random.RandomState(0).randn(6, 21).astype(np.float32)
@@ -67,3 +68,22 @@ def test_second_derivatives_of_pooling(x, pick):
 def test_running_log_sum_of_exponentials(reverse):
     wide = np.concatenate([X * 30, np.full((6, 2), -np.inf, np.float32)], 1)
     same_as_eager(lambda x: lax.cumlogsumexp(x, axis=1, reverse=reverse), wide)
+
+
+def normed(x):
+    """A batch norm whose statistics are those of the batch that `vmap` makes; and a sum of no array."""
+    mean = lax.pmean(x.mean(), "batch")
+    var = lax.pmean(((x - mean) ** 2).mean(), "batch")
+    return (x - mean) * lax.rsqrt(var + 1e-5) * lax.psum(1, "batch")
+
+
+@pytest.mark.parametrize("function", [
+    jax.vmap(normed, axis_name="batch"), jax.vmap(normed, 1, 1, axis_name="batch"),
+    jax.vmap(lambda x: lax.pmax(x, "batch") - lax.pmin(x, "batch"), axis_name="batch"),
+    jax.vmap(jax.vmap(lambda x: x / lax.psum(x, ("i", "j")), axis_name="j"), axis_name="i"),
+    jax.grad(lambda x: jnp.sin(jax.vmap(normed, axis_name="batch")(x)).sum()),
+    jax.vmap(lambda x: lax.psum(jax.grad(lambda v: jnp.sin(v).sum())(x), "batch"), axis_name="batch"),
+    lambda x: jax.vmap(lambda n: lax.psum(n, "batch"), axis_name="batch")(x.astype(np.int32))])
+def test_collectives_of_a_mapped_axis_are_reductions(function):
+    same_as_eager(function, X)
+    assert "extern" not in str(lower_function(function, X))
