@@ -85,6 +85,7 @@ class Said:
 
 _TURN = threading.RLock()
 _LISTS: list[list[Said]] = []  # of the thread whose turn it is, the innermost last
+_STATES: list[tuple[Any, ...]] = []  # for each of them the filters, and what shows warnings, as they were before
 
 
 @contextlib.contextmanager
@@ -96,10 +97,12 @@ def noting(said: list[Said]) -> Iterator[None]:
         return
     before, warnings.warn = warnings.warn, _note
     _LISTS.append(said)
+    _STATES.append((warnings.filters, *_shows()))
     try:
         yield
     finally:
         _LISTS.pop()
+        _STATES.pop()
         warnings.warn = before
         _TURN.release()
 
@@ -117,8 +120,15 @@ def giving() -> Iterator[None]:
 
 
 def _note(message: Any, category: Any = None, stacklevel: int = 1, source: Any = None, **more: Any) -> None:
-    """In place of `warnings.warn`, while some are noted."""
-    if _TURN._is_owned() and not more:  # type: ignore[attr-defined]
+    """In place of `warnings.warn`, while some are noted. Inside a `catch_warnings` that began meanwhile that says what
+    becomes of one: it may be recorded, not shown, or an error."""
+    mine = _TURN._is_owned()  # type: ignore[attr-defined]
+    if mine and _is_recorded():
+        WARN(message, category, max(stacklevel, 1) + 1, source, **more)
+        return
+    if mine and _is_caught() and not _is_shown(message, category, stacklevel, source, more):
+        return
+    if mine and not more:
         kind = type(message) if isinstance(message, Warning) else category or UserWarning
         found = _place(sys._getframe(1), stacklevel)
         if isinstance(kind, type) and issubclass(kind, Warning) and found is not None:
@@ -128,6 +138,25 @@ def _note(message: Any, category: Any = None, stacklevel: int = 1, source: Any =
     if "skip_file_prefixes" in more:
         more["skip_file_prefixes"] = (*more["skip_file_prefixes"], __file__)
     WARN(message, category, max(stacklevel, 1) + 1, source, **more)
+
+
+def _is_caught() -> bool:
+    return warnings.filters is not _STATES[-1][0]
+
+
+def _is_recorded() -> bool:
+    return _shows() != _STATES[-1][1:]
+
+
+def _shows() -> tuple[Any, ...]:
+    return warnings.showwarning, getattr(warnings, "_showwarnmsg_impl", None)
+
+
+def _is_shown(message: Any, category: Any, level: int, source: Any, more: dict[str, Any]) -> bool:
+    """Whether the filters at hand let a warning through, of the function that calls `warnings.warn`."""
+    with warnings.catch_warnings(record=True) as shown:
+        WARN(message, category, max(level, 1) + 2, source, **more)
+    return bool(shown)
 
 
 def _place(frame: FrameType | None, level: int) -> tuple[Place | None, int] | None:

@@ -133,8 +133,10 @@ def _target(cap: Capture, f: Frame, i: Instruction) -> Any:
 
 def _star_complaint(source: Value, raised: Raised) -> Raised:
     """`[*3]` words the error in its own way."""
-    if is_const(source) and issubclass(type_of(raised.value), TypeError):
-        return Raised(Const(TypeError(f"Value after * must be an iterable, not {type(source.value).__name__}")))
+    kind = type_of(source)
+    iterable = hasattr(kind, "__iter__") or hasattr(kind, "__getitem__")
+    if not iterable and issubclass(type_of(raised.value), TypeError):
+        return Raised(Const(TypeError(f"Value after * must be an iterable, not {kind.__name__}")))
     return raised
 
 

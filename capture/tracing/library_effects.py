@@ -10,12 +10,9 @@ graph breaks before the call, and Python makes it.
 
 from __future__ import annotations
 
-import collections
 import contextlib
-import logging
-import operator
 import types
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -23,13 +20,21 @@ from jax._src import pjit
 from jax._src.interpreters import partial_eval
 
 from dynacomp.capture import _native
-from dynacomp.capture.base.classes import entries, module_name, mro, own_dict
+from dynacomp.capture.base.classes import entries, has_dict, module_name, mro, own_dict
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.remembered import remembered
-from dynacomp.capture.symbolic.outward import is_open_file
+from dynacomp.capture.bodies.outside import (
+    KINDS,
+    MAX_KEPT,
+    holds_tracers,
+    in_slot,
+    inside_container,
+    put_back,
+    put_slots,
+    same,
+)
+from dynacomp.capture.tracing.rebuilt import LibraryArg
 from dynacomp.capture.wrapping.builder import is_plain_instance
-
-MAX_KEPT = 1 << 16  # containers that are watched during one call: some tenths of a second
 
 
 @contextlib.contextmanager
@@ -70,7 +75,7 @@ class Given:
         """notes: what is added to any dictionary is noted there, as objects do in theirs."""
         self.was: dict[int, tuple[Any, tuple[Any, ...]]] = {}  # by identity: one of them, and what stood in it
         self.tables: set[int] = set()  # the identities of objects' dictionaries
-        self._watch([arguments], _inside_container)
+        self._watch([arguments], inside_container)
         self._watch([lowered], _inside)
         if notes:
             self.tables.update(i for i, (at, _) in self.was.items() if isinstance(at, dict))
@@ -95,52 +100,37 @@ class Given:
         call again counts on it as little as on the rest."""
         if all(self._is_same(at, parts) for at, parts in self.was.values()):
             return False
-        for at, parts in [(at, parts) for at, parts in self.was.values() if not _same(_inside(at) or (), parts)]:
+        for at, parts in [(at, parts) for at, parts in self.was.values() if not same(_inside(at) or (), parts)]:
             if isinstance(at, KINDS):
-                _refill(at, parts)
+                put_back(at, parts)
             else:
-                _put_slots(at, parts[1:])
+                put_slots(at, zip(_slots(type(at)), parts[1:]))
         return True
 
     def _is_same(self, at: Any, parts: tuple[Any, ...]) -> bool:
         """Whether nothing has changed, but for what an object has noted in its dictionary that is no array."""
         now = _inside(at) or ()
-        if _same(now, parts):
+        if same(now, parts):
             return True
         if id(at) not in self.tables:
             return False
         old = dict(zip(parts[:len(parts) // 2], parts[len(parts) // 2:]))
         return all(dict.get(at, k, at) is v for k, v in old.items()) and not any(
-            _holds_tracers(v) for k, v in dict.items(at) if k not in old)
-
-
-def _holds_tracers(made: Any) -> bool:
-    """Whether a tracer stands in what was noted, or in a container of it."""
-    todo, seen = [made], set()
-    while todo:
-        at = todo.pop()
-        if isinstance(at, jax.core.Tracer):
-            return True
-        if id(at) not in seen:
-            seen.add(id(at))
-            todo.extend(_inside_container(at) or ())
-    return False
-
-
-def _inside_container(at: Any) -> tuple[Any, ...] | None:
-    return _parts(at) if isinstance(at, KINDS) else tuple(tuple.__iter__(at)) if isinstance(at, tuple) else None
+            holds_tracers(v) for k, v in dict.items(at) if k not in old)
 
 
 def _inside(at: Any) -> tuple[Any, ...] | None:
     """What stands in a container or an object: of the latter its dictionary, and what its slots hold. None of others,
     and of what is JAX's own, or ours."""
-    found = _inside_container(at)
+    found = inside_container(at)
     if found is not None:
         return found
+    if isinstance(at, LibraryArg):  # what it makes holds that
+        return at.args, at.kwargs
     if isinstance(at, jax.Array) or not is_plain_instance(at) or module_name(type(at)).partition(".")[0] in (
             "jax", "dynacomp"):
         return None
-    return (own_dict(at), *(_in_slot(slot, at) for slot in _slots(type(at))))
+    return (own_dict(at) if has_dict(type(at)) else _NO_DICT, *(in_slot(slot, at) for slot in _slots(type(at))))
 
 
 @remembered
@@ -149,82 +139,4 @@ def _slots(cls: type) -> tuple[Any, ...]:
                  if type(slot) is types.MemberDescriptorType)
 
 
-def _in_slot(slot: Any, obj: Any) -> Any:
-    try:
-        return slot.__get__(obj)
-    except AttributeError:
-        return _EMPTY
-
-
-def _put_slots(obj: Any, parts: tuple[Any, ...]) -> None:
-    for slot, part in zip(_slots(type(obj)), parts):
-        if _in_slot(slot, obj) is not part:
-            slot.__delete__(obj) if part is _EMPTY else slot.__set__(obj, part)
-
-
-_EMPTY = object()  # what a slot holds that holds nothing
-
-
-class Outside:
-    """What functions that a library runs can change besides their arguments, as it was before they started.
-
-        outside.keep([cell.cell_contents for cell in fn.__closure__], names)
-        fn()                                      # on tracers
-        outside.restore()                         # True where fn has changed something: all is as it was again
-    """
-
-    def __init__(self) -> None:
-        self.was: dict[int, tuple[Any, tuple[Any, ...]]] = {}  # by identity: a container, and what stood in it
-
-    def keep(self, roots: Iterable[Any], names: Collection[str]) -> None:
-        """Remember the containers among `roots`, those in them, and the objects' attributes: of these the ones with
-        `names` are followed. Break where there are too many to watch."""
-        todo = list(roots)
-        while todo:
-            if len(self.was) > MAX_KEPT:
-                raise Break("effect", f"code that a library runs reaches more than {MAX_KEPT} containers")
-            at = todo.pop()
-            if is_open_file(at):
-                raise Break("effect", "code that a library runs reaches an open file")
-            opaque = isinstance(at, (*KINDS, logging.Logger)) or not is_plain_instance(at)  # a logger caches levels
-            attributes = None if opaque else own_dict(at)
-            at = at if attributes is None else attributes
-            if id(at) not in self.was and isinstance(at, KINDS):
-                self.was[id(at)] = at, _parts(at)
-                todo.extend(_parts(at) if attributes is None else
-                            [v for k, v in attributes.items() if k in names or isinstance(v, KINDS)])
-
-    def changed(self) -> list[tuple[Any, tuple[Any, ...]]]:
-        """What has changed, with what stood in it."""
-        return [(at, parts) for at, parts in self.was.values() if not _same(_parts(at), parts)]
-
-    def restore(self) -> bool:
-        """Put everything back; whether anything had changed."""
-        changed = self.changed()
-        for at, parts in changed:
-            _refill(at, parts)
-        return bool(changed)
-
-
-KINDS = (dict, list, set, collections.deque)
-
-
-def _parts(at: Any) -> tuple[Any, ...]:
-    """What stands in a container, past methods of the program's: a dict's keys and then its values."""
-    if isinstance(at, dict):
-        return (*dict.keys(at), *dict.values(at))
-    return tuple(next(kind for kind in KINDS if isinstance(at, kind)).__iter__(at))
-
-
-def _same(parts: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
-    return len(parts) == len(others) and all(map(operator.is_, parts, others))
-
-
-def _refill(at: Any, parts: tuple[Any, ...]) -> None:
-    kind: Any = next(k for k in (collections.OrderedDict, *KINDS) if isinstance(at, k))
-    kind.clear(at)
-    if isinstance(at, dict):
-        half = len(parts) // 2
-        kind.update(at, zip(parts[:half], parts[half:]))
-    else:
-        (kind.update if kind is set else kind.extend)(at, parts)
+_NO_DICT: dict[str, Any] = {}  # of objects that have slots only

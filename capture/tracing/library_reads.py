@@ -15,11 +15,13 @@ counts as read when any of the functions names it. An object that the program ma
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import dis
 import enum
 import functools
 import gc
 import logging
+import os
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator
@@ -38,6 +40,7 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import by_handler, handlers
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.remembered import remembered
+from dynacomp.capture.bodies.outside import Outside
 from dynacomp.capture.symbolic.libraries import (
     is_host,
     is_host_module,
@@ -51,7 +54,7 @@ from dynacomp.capture.symbolic.outward import globals_in, is_asked_outside, is_s
 from dynacomp.capture.symbolic.side_effects import changed
 from dynacomp.capture.tracing.failures import TextWanted
 from dynacomp.capture.tracing.host_contexts import Contexts, guard_contexts
-from dynacomp.capture.tracing.library_effects import Outside, forget_traces
+from dynacomp.capture.tracing.library_effects import forget_traces
 from dynacomp.capture.tracing.made_anew import is_modules_own
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.callables import MethodV, PartialV
@@ -78,6 +81,9 @@ TYPES = frozenset({  # what they may name that tells a number of Python's from a
 ARRAYS_HAVE = frozenset({"shape", "dtype", "ndim", "size"})  # which `hasattr` or `getattr` may ask for
 DISPATCHING = functools.singledispatch(print).__code__  # type: ignore[attr-defined]
 TEXT = Tracer.__repr__.__code__
+UNSAID = (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError,  # what JAX says of no tracer
+          jax.errors.TracerIntegerConversionError, jax.errors.NonConcreteBooleanIndexError)
+REFUSALS = frozenset(error.__init__.__code__ for error in (*UNSAID, jax.errors.TracerBoolConversionError))
 
 
 class Hearing:
@@ -85,8 +91,11 @@ class Hearing:
 
     def __init__(self, cap: Capture) -> None:
         self.heard = cap.libraries.overheard
+        self.kept: set[types.FunctionType] = set()  # what these may change is watched
         self.refused: list[Exception] = []  # Breaks, but for `TextWanted`
         self.outside, self.contexts = Outside(), Contexts()
+        self.context = contextvars.copy_context()  # what is set in it is gone again
+        self.concrete = False  # whether JAX has refused to say what a tracer holds
         self.handlers = handlers()  # once: JAX and a library start a hundred thousand functions for one model
         self.silent: dict[tuple[int, int], Any] = {}  # code with its globals, by identity (hashes are slow): unasked
 
@@ -94,6 +103,9 @@ class Hearing:
         """Whether what `fn` calls is to be heard, too."""
         if fn.__code__ is TEXT:
             self.refuse_text(sys._getframe(1))
+            return True
+        if fn.__code__ in REFUSALS:
+            self.concrete = self.concrete or may_catch(sys._getframe(1))
             return True
         place = id(fn.__code__), id(fn.__globals__)
         if place in self.silent:
@@ -113,7 +125,7 @@ class Hearing:
         host = self.contexts.hear(module)
         if steady:
             return host
-        if not interrupted() and fn not in self.heard:
+        if not interrupted() and fn not in self.kept:
             self.collect(fn)
         return True
 
@@ -125,6 +137,7 @@ class Hearing:
         except Break as refusal:
             self.refused.append(refusal)  # the library may catch it
             raise
+        self.kept.add(fn)
         if not names_arguments():
             self.heard[fn] = None
 
@@ -140,10 +153,14 @@ class Hearing:
 
     def end(self) -> None:
         """Puts back what was changed."""
-        if self.outside.restore():
+        if self.outside.restore(bool(self.refused)):
             self.refused.append(Break("effect", "something outside is changed in place by code that a library runs"))
         if self.contexts.restore():
             self.refused.append(Break("effect", "a library changes the context that it runs the program's code in"))
+        if not same_context(self.context):
+            self.refused.append(Break("effect", "a context variable is set by code that a library runs"))
+        if self.concrete:
+            self.refused.append(Break("tracer", "code that a library runs catches what JAX raises of tracers"))
         if self.refused:
             forget_traces()
 
@@ -155,9 +172,10 @@ def overhearing(cap: Capture, run: Callable[[], Any]) -> Any:
     hearing, programs = Hearing(cap), False
     cap.libraries.overhears = True
     try:
-        result, heard_all = _native.run_watched(run, hearing.hear)
+        result, heard_all = hearing.context.run(_native.run_watched, run, hearing.hear)
     except BaseException as error:
         programs = by_handler(error)
+        hearing.concrete = hearing.concrete and not issubclass(type(error), UNSAID)
         raise
     finally:
         cap.libraries.overhears = False
@@ -168,6 +186,28 @@ def overhearing(cap: Capture, run: Callable[[], Any]) -> Any:
     if not heard_all:
         raise Break("depth", "a library's call so deep in the stack that what it reads is not known")
     return result
+
+
+def may_catch(frame: types.FrameType | None) -> bool:
+    """Whether code of the program's, which a library runs, has handlers for what is raised in what it calls."""
+    while frame is not None and frame.f_code is not overhearing.__code__:
+        if has_handlers(frame.f_code) and not is_steady_module(frame.f_globals.get("__name__")):
+            return True
+        frame = frame.f_back
+    return False
+
+
+@remembered
+def has_handlers(code: types.CodeType) -> bool:
+    ops = [i.opname for i in dis.get_instructions(code)]
+    bare = any(pair == ("PUSH_EXC_INFO", "POP_TOP") for pair in zip(ops, ops[1:]))
+    return bare or "CHECK_EXC_MATCH" in ops or "suppress" in code.co_names
+
+
+def same_context(context: contextvars.Context) -> bool:
+    """Whether context variables have in it what they have here."""
+    here, missing = contextvars.copy_context(), object()
+    return len(here) == len(context) and all(here.get(var, missing) is held for var, held in context.items())
 
 
 def collecting() -> set[types.CodeType]:
@@ -341,6 +381,8 @@ class Reads:
                 raise _stale(name)
             if name in table:
                 self.value(table[name], S.Global(name) if at is None else S.Key(at, name))
+                if table[name] is os and not {"environ", "getenv"}.isdisjoint(fn.__code__.co_names):
+                    self._environment(os.environ, S.Attr(S.Root(os, "os"), "environ"))
             elif at is None:
                 self.cap.guards.add("missing_global", None, name)
             else:
@@ -442,6 +484,20 @@ class Reads:
             raise Break("leaves", f"a NumPy array of {obj.nbytes} bytes that code in a library's call may read")
         self.cap.guards.add("ndarray", source, obj.shape, obj.dtype, True)
         self.cap.guards.add("content", source, obj.tobytes())
+
+    def _environment(self, obj: Any, source: S.Source) -> None:
+        """All that the environment says."""
+        self._elements(own_dict(obj)["_data"], S.Attr(source, "_data"))
+
+    def _variable(self, obj: contextvars.ContextVar[Any], source: S.Source) -> None:
+        """What a context variable has, unless the program has set it meanwhile: that happens later."""
+        if any(token.variable.obj is obj for token in self.cap.effects.tokens):
+            raise _stale("a context variable")
+        found, at = obj.get(contextvars.Token.MISSING), S.Contextual(source)
+        if found is contextvars.Token.MISSING:
+            self.cap.guards.add("is", at, found)
+        else:
+            self.value(found, at)
 
     def _class(self, cls: type) -> None:
         if is_steady_module(module_name(cls)):
@@ -557,6 +613,8 @@ _ROWS: dict[Any, Any] = {
     types.MethodType: Reads._method,
     functools.partial: Reads._partial,
     np.ndarray: Reads._array,
+    type(os.environ): Reads._environment,
+    contextvars.ContextVar: Reads._variable,
 }
 
 

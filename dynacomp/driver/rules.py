@@ -22,9 +22,10 @@ import numpy as np
 from dynacomp.capture import _native
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import handlers
+from dynacomp.capture.bodies.outside import Outside
 from dynacomp.capture.graph.graph import Graph, is_closure, leaves_in
 from dynacomp.capture.symbolic.libraries import is_steady_module, module_of
-from dynacomp.capture.tracing.library_effects import Outside, forget_traces
+from dynacomp.capture.tracing.library_effects import forget_traces
 from dynacomp.capture.tracing.library_reads import (
     collecting,
     interrupted,

@@ -80,3 +80,23 @@ def test_warnings_are_noted_where_they_are_about():
         ("old", DeprecationWarning, __file__, line) for line in lines]
     assert [str(w.message) for w in given] == ["another thread", "given"]
     assert warnings.warn.__module__ == "_warnings"
+
+
+def test_who_catches_warnings_meanwhile_has_them():
+    said = []
+    with noting(said):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            warnings.warn("recorded", stacklevel=1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.warn("not shown", stacklevel=1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(UserWarning, match="an error"):
+                warnings.warn("an error", stacklevel=1)
+            warnings.simplefilter("always")
+            warnings.warn("shown", stacklevel=1)
+        warnings.warn("last", stacklevel=1)
+    assert [str(w.message) for w in caught] == ["recorded"] and [w.filename for w in caught] == [__file__]
+    assert [s.text for s in said] == ["shown", "last"]

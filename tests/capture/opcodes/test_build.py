@@ -77,3 +77,21 @@ def test_too_few_and_too_many_values(program):
     compiled = dynacomp.jit(program, backend="eager")
     for t in ((1,), (1, 2, 3), (1, 2), (1,)):
         assert outcome(compiled, (X, t)) == outcome(program, (X, t))
+
+
+class NoSequence:
+    pass
+
+
+@pytest.mark.parametrize("program", [
+    lambda x: [*x.shape[0]], lambda x: (*x.shape[0], 1), lambda x: [*NoSequence()], lambda x: {*x.shape[0]}])
+def test_what_is_no_iterable_of_another_size_in_each_call(program):
+    def caught(x):
+        try:
+            return program(x)
+        except TypeError as error:
+            return x + 1, str(error)
+
+    compiled = dynacomp.jit(caught, backend="eager")
+    for n in (3, 4, 5):
+        assert repr(outcome(compiled, (jnp.ones(n),))) == repr(outcome(caught, (jnp.ones(n),)))

@@ -1,8 +1,10 @@
 """Code that a library runs: what it reads from globals, closures and objects counts at each call, as in eager JAX."""
 
+import contextvars
 import functools
 import gc
 import logging
+import os
 import pprint
 import sys
 import textwrap
@@ -547,3 +549,81 @@ def test_what_is_logged_of_an_array_is_logged_once_at_each_size(caplog):
                 logged.append([r.getMessage() for r in caplog.records if r.name == __name__])
     assert logged[::2] == logged[1::2] and all(map(len, logged))
     assert dynacomp.stats()["frames_captured"] <= 4
+
+
+GAIN = contextvars.ContextVar("gain", default=2.0)
+
+
+@pytest.mark.parametrize("library", ["haiku", "flax"])
+def test_context_variables_and_the_environment_count_at_each_call(library, monkeypatch):
+    class Module(nn.Module):
+        def __call__(self, x):
+            return x * GAIN.get() + float(os.environ.get("SHIFT", "1")) + float(os.getenv("OTHER", "0"))
+
+    def program(x):
+        if library == "flax":
+            return Module().apply({}, x) + 1
+        return hk.without_apply_rng(hk.transform(Module.__call__)).apply({}, None, x) + 1
+
+    def after_a_change(x):
+        token = GAIN.set(5.0)
+        try:
+            return program(x)
+        finally:
+            GAIN.reset(token)
+
+    dynacomp.reset()
+    compiled, other = dynacomp.jit(program, backend="eager"), dynacomp.jit(after_a_change, backend="eager")
+    assert all((compiled(X) == program(X)).all() for _ in range(3))
+    assert dynacomp.stats()["frames_captured"] == 1 and not dynacomp.stats()["breaks"]
+    for name, value in (("SHIFT", "4"), ("OTHER", "5"), ("SHIFT", "6")):
+        monkeypatch.setenv(name, value)
+        assert (compiled(X) == program(X)).all()
+    assert (compiled(X) == 2 + 6 + 5 + 1).all()
+    token = GAIN.set(3.0)
+    assert (compiled(X) == 3 + 6 + 5 + 1).all()
+    GAIN.reset(token)
+    assert all((other(X) == 5 + 6 + 5 + 1).all() for _ in range(3)) and GAIN.get() == 2.0
+
+
+@pytest.mark.parametrize("library", ["haiku", "flax"])
+def test_a_context_variable_is_set_at_each_call(library):
+    def setting(x):
+        GAIN.set(GAIN.get() + 1)
+        return x * GAIN.get()
+
+    class Module(nn.Module):
+        def __call__(self, x):
+            return setting(x)
+
+    def program(x):
+        return Module().apply({}, x) if library == "flax" else hk.without_apply_rng(hk.transform(setting)).apply({}, x)
+
+    compiled = dynacomp.jit(program, backend="eager")
+    assert contextvars.copy_context().run(lambda: [float(compiled(X)[0, 0]) for _ in range(5)]) == [3, 4, 5, 6, 7]
+
+
+@pytest.mark.parametrize("library", ["haiku", "flax"])
+@pytest.mark.parametrize("asks", [
+    lambda x: float(x.sum()), lambda x: bool(x.any()), lambda x: np.asarray(x).sum(),
+    lambda x: [0, 1, 2][x[0].astype(int)], lambda x: x[x > 0].sum()])
+def test_what_jax_will_not_say_of_a_tracer_is_not_caught(asks, library):
+    def either(x):
+        try:
+            return x + asks(x)
+        except Exception:
+            return x - 100
+
+    class Module(nn.Module):
+        def __call__(self, x):
+            return either(x)
+
+    def program(x):
+        return Module().apply({}, x) if library == "flax" else hk.without_apply_rng(hk.transform(either)).apply({}, x)
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for i in range(4):
+        x = jnp.ones(3) + i / 10
+        assert jnp.allclose(compiled(x), program(x))
+    assert set(dynacomp.stats()["breaks"]) == {"tracer"}
