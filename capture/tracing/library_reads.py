@@ -41,6 +41,7 @@ from dynacomp.capture.base.interrupts import by_handler, handlers
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.bodies.outside import Outside
+from dynacomp.capture.graph.avals import ARRAY_TYPE
 from dynacomp.capture.symbolic.libraries import (
     is_host,
     is_host_module,
@@ -80,6 +81,7 @@ TYPES = frozenset({  # what they may name that tells a number of Python's from a
     "generic", "number", "integer", "floating", "inexact", "__name__", "__qualname__"})
 ARRAYS_HAVE = frozenset({"shape", "dtype", "ndim", "size"})  # which `hasattr` or `getattr` may ask for
 DISPATCHING = functools.singledispatch(print).__code__  # type: ignore[attr-defined]
+DISPATCH = functools.singledispatch(print).dispatch.__code__  # type: ignore[attr-defined]
 TEXT = Tracer.__repr__.__code__
 UNSAID = (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError,  # what JAX says of no tracer
           jax.errors.TracerIntegerConversionError, jax.errors.NonConcreteBooleanIndexError)
@@ -106,6 +108,9 @@ class Hearing:
             return True
         if fn.__code__ in REFUSALS:
             self.concrete = self.concrete or may_catch(sys._getframe(1))
+            return True
+        if fn.__code__ is DISPATCH:
+            self.refuse_dispatch(fn, sys._getframe(1))
             return True
         place = id(fn.__code__), id(fn.__globals__)
         if place in self.silent:
@@ -144,6 +149,15 @@ class Hearing:
     def refuse_text(self, asking: types.FrameType) -> None:
         if wants_text(asking):
             self.refused.append(TextWanted("the text of an array"))
+            raise self.refused[-1]
+
+    def refuse_dispatch(self, dispatch: Any, asking: types.FrameType) -> None:
+        """Of a `functools.singledispatch` function that would take a tracer for something else than what it is: an
+        array, or a number that the program has."""
+        given = asking.f_locals.get("args")
+        if asking.f_code is DISPATCHING and given and issubclass(type(given[0]), Tracer) and any(
+                dispatch(cls) is not dispatch(type(given[0])) for cls in (ARRAY_TYPE, int, float)):
+            self.refused.append(Break("tracer", "what a tracer is, is asked by code that a library runs"))
             raise self.refused[-1]
 
     def refuse_showing(self, fn: types.FunctionType, asking: types.FrameType) -> None:

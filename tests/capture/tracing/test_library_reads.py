@@ -627,3 +627,29 @@ def test_what_jax_will_not_say_of_a_tracer_is_not_caught(asks, library):
         x = jnp.ones(3) + i / 10
         assert jnp.allclose(compiled(x), program(x))
     assert set(dynacomp.stats()["breaks"]) == {"tracer"}
+
+
+@pytest.mark.parametrize("library", ["haiku", "flax"])
+@pytest.mark.parametrize("given", ["array", "number", "size"])
+def test_a_singledispatch_function_in_a_cell_takes_no_tracer_for_something_else(given, library):
+    @functools.singledispatch
+    def kind(value):
+        return 1.0
+
+    kind.register(int, lambda value: 2.0)
+    kind.register(float, lambda value: 3.0)
+    kind.register(jax.Array, lambda value: 4.0)
+
+    class Module(nn.Module):
+        def __call__(self, x, c):
+            return x * kind({"array": x, "number": c, "size": x.shape[0]}[given])
+
+    def program(x, c):
+        if library == "flax":
+            return Module().apply({}, x, c) + 1
+        return hk.without_apply_rng(hk.transform(functools.partial(Module.__call__, None))).apply({}, x, c) + 1
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for n, c in ((3, 1.5), (3, 2.5), (4, 2.5), (5, 2)):
+        assert (compiled(jnp.ones(n), c) == program(jnp.ones(n), c)).all()
