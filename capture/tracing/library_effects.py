@@ -125,7 +125,7 @@ def _inside(at: Any) -> tuple[Any, ...] | None:
     found = inside_container(at)
     if found is not None:
         return found
-    if isinstance(at, LibraryArg):  # what it makes holds that
+    if type(at) is LibraryArg:  # what it makes holds that
         return at.args, at.kwargs
     if isinstance(at, jax.Array) or not is_plain_instance(at) or module_name(type(at)).partition(".")[0] in (
             "jax", "dynacomp"):

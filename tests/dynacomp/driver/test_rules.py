@@ -75,7 +75,7 @@ def test_what_a_rule_reads_may_change(monkeypatch, backward):
 
 
 @pytest.mark.parametrize("forward, backward, why", [
-    (lambda x: (jnp.sin(x), x), telling, "print()"), (telling_forward, telling, "print()"),
+    (lambda x: (jnp.sin(x), x), telling, "print in telling"), (telling_forward, telling, "print in telling"),
     (noting_forward, noting, "changes what stands outside"),
     (lambda x: (jnp.sin(x), x), noting, "changes what stands outside")])
 def test_rules_act_in_each_call(capsys, caplog, forward, backward, why):
