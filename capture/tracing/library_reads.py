@@ -80,6 +80,7 @@ TYPES = frozenset({  # what they may name that tells a number of Python's from a
     "bool", "int", "float", "complex", "Number", "Complex", "Real", "Rational", "Integral", "Array", "ndarray",
     "generic", "number", "integer", "floating", "inexact", "__name__", "__qualname__"})
 ARRAYS_HAVE = frozenset({"shape", "dtype", "ndim", "size"})  # which `hasattr` or `getattr` may ask for
+ENVIRONMENT: Any = vars(os)["environ"]  # the program's: guarded, nothing depends on it here
 DISPATCHING = functools.singledispatch(print).__code__  # type: ignore[attr-defined]
 DISPATCH = functools.singledispatch(print).dispatch.__code__  # type: ignore[attr-defined]
 TEXT = Tracer.__repr__.__code__
@@ -395,8 +396,8 @@ class Reads:
                 raise _stale(name)
             if name in table:
                 self.value(table[name], S.Global(name) if at is None else S.Key(at, name))
-                if table[name] is os and not {"environ", "getenv"}.isdisjoint(fn.__code__.co_names):
-                    self._environment(os.environ, S.Attr(S.Root(os, "os"), "environ"))
+                if table[name] is os and any(n == "environ" or n.endswith("env") for n in fn.__code__.co_names):
+                    self._environment(ENVIRONMENT, S.Attr(S.Root(os, "os"), "environ"))
             elif at is None:
                 self.cap.guards.add("missing_global", None, name)
             else:
@@ -627,7 +628,7 @@ _ROWS: dict[Any, Any] = {
     types.MethodType: Reads._method,
     functools.partial: Reads._partial,
     np.ndarray: Reads._array,
-    type(os.environ): Reads._environment,
+    type(ENVIRONMENT): Reads._environment,
     contextvars.ContextVar: Reads._variable,
 }
 
