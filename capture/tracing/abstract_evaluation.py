@@ -169,7 +169,9 @@ def evaluated_anew(cap: Capture, fn: Any, lowered: Any, since: int) -> tuple[Out
             return abstract(cap, fn, lowered[0], lowered[1], since), lowered
     if concrete and size_values.takes_sides(cap, blamed):
         raise Restart()
-    if concrete and not may_be_asked(lowered):
+    if concrete:
+        _hold_given(cap, fn, lowered, error)
+    if concrete and (not may_be_asked(lowered) or not blamed and is_host(fn)):
         raise needs_values(cap, fn, error)
     if not blamed:
         raise Raised(Const(program_error(cap, fn, lowered, error)), chained=True) from None
@@ -196,6 +198,15 @@ def evaluated_anew(cap: Capture, fn: Any, lowered: Any, since: int) -> tuple[Out
 
 
 DIFFERING = ((operator.eq, False), (operator.ne, True))  # what each says of two that are not equal
+
+
+def _hold_given(cap: Capture, fn: Any, lowered: tuple, error: Exception) -> None:
+    """Restart with the sizes as constants that a host is given: the code that it runs asks `int(n)`, and entering a
+    host would not help, whose modules' state is out of sight."""
+    given = given_sizes(lowered) if is_host(maker_of(fn, lowered)) else []
+    if given:
+        size_values.freeze(cap, given, f"{label(fn)}: {error}".partition("\n")[0], hosted=True)
+        raise Restart()
 
 
 def _hold_compared(cap: Capture, fn: Any, lowered: tuple, outcome: Outcome) -> None:

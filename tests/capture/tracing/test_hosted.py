@@ -322,3 +322,15 @@ def test_a_literal_that_a_function_is_made_around_is_given_back():
 
     stats = same(scaled, [(X, KEY, rate) for rate in (0.5, 0.5, 0.7, 0.9, 1.1)], fullgraph=True)
     assert stats["frames_captured"] == 2
+
+
+def test_a_size_that_the_code_in_a_host_makes_an_int_of_is_a_constant():
+    """As distributions do with the shape of a sample: a capture for each, where the whole ran in Python."""
+    def draw(n, key):
+        shape = tuple(map(int, (n,)))
+        return hk.transform(lambda: jax.random.normal(hk.next_rng_key(), shape)).apply({}, key)
+
+    f = hk.transform(lambda n: jax.random.normal(hk.next_rng_key(), tuple(map(int, (n, 2)))))
+    for program in (draw, lambda n, key: f.apply({}, key, n)):
+        stats = same(program, [(n, KEY) for n in (4, 4, 5, 6, 4, 5)])
+        assert stats["frames_captured"] <= 4 and not stats["breaks"] and not stats["frames_eager"]
