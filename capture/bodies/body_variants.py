@@ -42,15 +42,11 @@ def way_of(args: tuple, kwargs: dict[str, Any], arrays: Any = jax.Array) -> tupl
     return treedef, tuple(_leaf(x, arrays) for x in leaves)
 
 
-def alike(one: Any, other: Any) -> bool:
-    """Whether two keys of calls are one, now that some sizes in them may have been found equal."""
-    return bool(_settled(one) == _settled(other))
-
-
-def _settled(part: Any) -> Any:
-    if type(part) in (tuple, list):
-        return tuple(map(_settled, part))
-    return canonical(part) if type(part) is Size else part
+def settled(key: Any) -> Any:
+    """What tells calls apart, with one size for those that were found equal since."""
+    if type(key) in (tuple, list):
+        return tuple(map(settled, key))
+    return canonical(key) if type(key) is Size else key
 
 
 def _leaf(x: Any, arrays: Any) -> Any:

@@ -26,7 +26,7 @@ from dynacomp.capture.base.errors import Break, NeverCalled, Raised
 from dynacomp.capture.base.inside_tracers import inmost
 from dynacomp.capture.base.interrupts import suppressing
 from dynacomp.capture.base.of_class import of_class
-from dynacomp.capture.bodies.body_variants import alike, is_array, is_known, way_of
+from dynacomp.capture.bodies.body_variants import is_array, is_known, settled, way_of
 from dynacomp.capture.bodies.treedef_contents import is_marked
 from dynacomp.capture.bodies.trees import unflattened
 from dynacomp.capture.graph.answering import Answering
@@ -135,6 +135,7 @@ class Standin:
         self.counted: dict[Any, dict[Node, Counted]] = {}  # by key: the numbers that its Graph has computed and returns
         self.found: dict[Any, dict[Any, tuple[Graph, tuple[Node, ...]]]] = {}
         self.functions: dict[Any, Callable[..., Any]] = {}
+        self.settled = 0  # how many sizes had been found equal to others when the keys were last looked through
         cap.emptied.append(self)  # its functions hold it, and it the program's
 
     @property
@@ -165,8 +166,9 @@ class Standin:
         leaves, treedef = jax.tree.flatten((args, kwargs))
         if is_marked(treedef):
             raise Break("body", "a transformed function that is given a tree which its caller has marked")
-        way = way_of(args, kwargs)
+        way = settled(way_of(args, kwargs))
         key = (place, way, tuple(aval_of(x).weak_type for x in leaves if is_array(x)))
+        self._settle()
         if self.pinned and key not in self.graphs:
             self._take_from_around(key)
         if key not in self.graphs or self._is_to_run_again(key):
@@ -195,12 +197,24 @@ class Standin:
             self._note_numbers(self.counted[key], graph.nodes[-1].args[0], made)
         return made
 
+    def _settle(self) -> None:
+        """Two ways of calling it are one where the sizes that told them apart were found equal since: the later one."""
+        known = len(self.cap.sizes.scope.equal)
+        if known == self.settled:
+            return
+        self.settled = known
+        self.graphs = {settled(k): v for k, v in self.graphs.items()}
+        self.since = {settled(k): v for k, v in self.since.items()}
+        self.counted = {settled(k): v for k, v in self.counted.items()}
+        self.changing, self.assuming = set(map(settled, self.changing)), set(map(settled, self.assuming))
+        self.found = {place: {settled(way): v for way, v in ways.items()} for place, ways in self.found.items()}
+
     def _take_from_around(self, key: Any) -> None:
-        """The Graph of a call around the body at hand is that of one inside: the function was run there. Sizes may have
-        been found equal since."""
+        """The Graph of a call around the body at hand is that of one inside: the function was run there."""
         place, *like = key
-        for n in reversed(range(len(place) + 1)):
-            for known in [k for k in self.graphs if k[0] == place[:n] and alike(k[1:], like)]:
+        for n in reversed(range(len(place))):
+            known = place[:n], *like
+            if known in self.graphs:
                 graph, captured = self.graphs[known]
                 self.graphs[key] = graph, tuple(localise(self.cap, n) for n in captured)
                 self.since[key], self.counted[key] = self.since[known], self.counted[known]
@@ -235,6 +249,7 @@ class Standin:
     @property
     def ways(self) -> dict[Any, tuple[Graph, tuple[Node, ...]]]:
         """Way of calling → the captured Graph and the outer Nodes it reads; empty while never called."""
+        self._settle()
         return self.found.get(place_of(self.cap), {})
 
 

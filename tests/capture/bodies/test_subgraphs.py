@@ -558,3 +558,29 @@ def test_what_a_library_has_made_of_a_function_that_reads_something_else_by_now(
             assert jnp.allclose(got, want, rtol=1e-4, atol=1e-6)
     stats = dynacomp.stats()
     assert stats["frames_captured"] <= 3 and not stats["breaks"] and not stats["frames_eager"]
+
+
+def called_twice(a, b):
+    box, n = [a], 2.0
+    derived = jax.grad(lambda v: (box[0] @ v * n).sum())
+    first = derived(b)
+    box[0], n = a * 3, 5.0
+    return first, derived(b)
+
+
+def counted_twice(a, b):
+    seen = []
+    derived = jax.grad(lambda v: (seen.append(len(seen)) or a @ v).sum())
+    return derived(b), derived(b * 2), seen
+
+
+@pytest.mark.parametrize("program", [called_twice, counted_twice])
+def test_a_function_called_again_once_two_sizes_were_found_to_be_one(program):
+    """Its first call found it; to the second, it was called in another way, and ran as at the first."""
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for n in (3, 4, 5, 3, 6):
+        a, b = jnp.eye(n) * 0.2, jnp.arange(float(n)) / n
+        got, want = compiled(a, b), program(a, b)
+        assert jnp.allclose(got[0], want[0]) and jnp.allclose(got[1], want[1]) and got[2:] == want[2:]
+    assert program is counted_twice or dynacomp.stats()["frames_captured"] <= 3 and not dynacomp.stats()["breaks"]
