@@ -51,8 +51,8 @@ def same_object(cap: Capture, a: Value, b: Value) -> bool:
         raise Break("identity", "`is` of what each round of a loop makes anew")
     if a is not b and type_of(a) is type_of(b) and any(getattr(v, "of_row", False) for v in (a, b)):
         leaving_apart(cap)
-    if a is not b and type_of(a) is type_of(b) and any(map(is_library_object, (a, b))):
-        raise Break("identity", "`is` of what a library has made, which may hand on what it was given")
+    if a is not b and type_of(a) is type_of(b) and any(is_library_object(v) and v.make is getattr for v in (a, b)):
+        raise Break("identity", "`is` of what stands in an object of a library's, which may hand on what it was given")
     arrays = [*of_class(ArrayV, (a, b))]
     for v in arrays:
         certain(cap, v, another=a is not b and len(arrays) > 1)
