@@ -43,6 +43,7 @@ from dynacomp.capture.tracing.lowered_args import (
     standins_in,
 )
 from dynacomp.capture.tracing.passthrough import RAW, THROUGH, Passed, is_of_jax, made_now, once_more
+from dynacomp.capture.tracing.rebuilt import is_library_arg
 
 NUMPYS = (np.ndarray, np.generic)
 OTHERS = (*NUMPYS, TypedNdArray)
@@ -134,7 +135,7 @@ def as_bodies(arg: Any, numpys: Numpys) -> Any:
         bodies = [_body(arg, graph, captured, numpys) for graph, captured in arg.ways.values()]
         return bodies[0] if len(bodies) == 1 else Dispatch(
             tuple(arg.ways), (jax.Array, *NUMPYS))(*bodies) if bodies else never_called
-    if isinstance(arg, LibraryArg):
+    if is_library_arg(arg):
         return LibraryArg(arg.make, as_bodies(arg.args, numpys), as_bodies(arg.kwargs, numpys))
     return map_parts(arg, lambda part: as_bodies(part, numpys))
 

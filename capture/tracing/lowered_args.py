@@ -54,7 +54,7 @@ from dynacomp.capture.tracing.handed_on import always_anew
 from dynacomp.capture.tracing.hosted import as_real, exists
 from dynacomp.capture.tracing.library_reads import by_content, hosted_by_content, overhearing
 from dynacomp.capture.tracing.made_anew import by_structure, library_object
-from dynacomp.capture.tracing.rebuilt import LibraryArg, WithAttributes, WithCells, WithFields
+from dynacomp.capture.tracing.rebuilt import LibraryArg, WithAttributes, WithCells, WithFields, is_library_arg
 from dynacomp.capture.values.callables import BuiltinMethodV, FunctionV, MethodV, PartialV
 from dynacomp.capture.values.computed import ArrayV, LibraryV, NdArrayV, NeedsConcrete, NumberV, ScalarV, SizeV
 from dynacomp.capture.values.constant import Const, is_const, is_known_literal, is_open, peek
@@ -384,7 +384,7 @@ def _seen_inside(cap: Capture, arg: Any) -> Any:
     """A lowered argument of a call around the body at hand, there."""
     if is_node(arg):
         return localise(cap, arg)
-    if isinstance(arg, LibraryArg):
+    if is_library_arg(arg):
         return LibraryArg(arg.make, _seen_inside(cap, arg.args), _seen_inside(cap, arg.kwargs))
     return map_parts(arg, lambda part: _seen_inside(cap, part))
 
@@ -428,7 +428,7 @@ def _with_sizes(arg: Any, put: Any, slices: bool = True) -> Any:
     again = lambda v: _with_sizes(v, put, slices)
     if is_symbolic(arg):
         return put(arg)
-    if isinstance(arg, LibraryArg):
+    if is_library_arg(arg):
         return arg if not has_sizes(arg) else LibraryArg(arg.make, again(arg.args), again(arg.kwargs))
     return arg if isinstance(arg, slice) and not slices else map_parts(arg, again)
 
@@ -445,7 +445,7 @@ def called_by(fn: Any, lowered: tuple) -> Any:
 
 def _made_by(first: Any) -> Any:
     """What has made an argument, or its class, where that is known; else the argument."""
-    return first.make if isinstance(first, LibraryArg) else first.treedef.node_data()[0] if isinstance(
+    return first.make if is_library_arg(first) else first.treedef.node_data()[0] if isinstance(
         first, Tree) and first.treedef.node_data() else first
 
 
@@ -455,7 +455,7 @@ def _owner(fn: Any, args: Any) -> Any:
     if args and (fn is getattr or fn is operator.getitem or module_of(fn) == OBJECT_CALLS):
         return args[0]
     made = args if module_of(fn) == "_operator" else ()
-    return next((a for a in made if isinstance(a, LibraryArg) and a.make is not np.array), None)
+    return next((a for a in made if is_library_arg(a) and a.make is not np.array), None)
 
 
 def maker_of(fn: Any, lowered: tuple) -> Any:
@@ -463,7 +463,7 @@ def maker_of(fn: Any, lowered: tuple) -> Any:
     Node, where it is an array's (`x.at[0].set`)."""
     called, owner = fn, _owner(fn, lowered[0])
     while owner is not None:
-        called, owner = owner, _owner(owner.make, owner.args) if isinstance(owner, LibraryArg) else None
+        called, owner = owner, _owner(owner.make, owner.args) if is_library_arg(owner) else None
     return _made_by(called)
 
 
@@ -542,7 +542,7 @@ REBUILT: dict[type, Callable[[Any, dict[Any, Any]], Any]] = {
 def parts(arg: Any, seen: set[LibraryArg] | None = None) -> Iterator[Any]:
     """The innermost parts of a lowered argument, also through LibraryArgs (once each), and the structures of trees."""
     seen = set() if seen is None else seen
-    if isinstance(arg, LibraryArg):
+    if is_library_arg(arg):
         inside: Any = () if arg in seen else (arg.args, arg.kwargs)
         seen.add(arg)
     elif isinstance(arg, Tree):
@@ -565,7 +565,7 @@ def leaf_nodes(arg: Any) -> Iterator[Node]:
 
 def library_args(arg: Any) -> Iterator[LibraryArg]:
     """What libraries have made in a lowered argument, the innermost first."""
-    if isinstance(arg, LibraryArg):
+    if is_library_arg(arg):
         yield from library_args((*arg.args, *arg.kwargs.values()))
         yield arg
     elif isinstance(arg, (tuple, list, dict, Tree)):

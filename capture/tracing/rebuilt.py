@@ -14,7 +14,7 @@ import types
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 from dynacomp.capture.graph.graph import Node
 
@@ -27,6 +27,11 @@ class LibraryArg:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     nodes: dict[Any, Node] = field(default_factory=dict)
+
+
+def is_library_arg(value: Any) -> TypeGuard[LibraryArg]:
+    """Whether a lowered argument is what a library makes."""
+    return isinstance(value, LibraryArg)
 
 
 class WithCells:

@@ -63,6 +63,7 @@ from dynacomp.capture.tracing.lowered_args import (
     standins_in,
 )
 from dynacomp.capture.tracing.passthrough import Passed
+from dynacomp.capture.tracing.rebuilt import is_library_arg
 from dynacomp.capture.tracing.settings import held, holding, under
 from dynacomp.capture.values.computed import ArrayV, LibraryV, NeedsConcrete, NumberV
 from dynacomp.capture.values.constant import Const, is_const, peek
@@ -92,7 +93,7 @@ def argument(cap: Capture, value: Value) -> Any:
 def _refuse_functions(result: Any) -> None:
     """Breaks where a body gives back what a library has made of a function: it may keep the function, and would keep
     what stands for it here, or tracers, beyond the Graph (`eqx.filter_closure_convert`)."""
-    if not isinstance(result, LibraryArg):
+    if not is_library_arg(result):
         map_parts(result, _refuse_functions)
     elif any(not s.ways for s in standins_in(result)):
         raise Break("body", "a transformed function gives back what a library has made of a function")
@@ -224,7 +225,7 @@ def _handed_back(cap: Capture, outcome: Outcome) -> Value | None:
 
 def _holds_model(arg: Any) -> bool:
     """Whether a library's object is made of something to be called that may have arrays in it: as its leaves."""
-    return isinstance(arg, LibraryArg) and any(
+    return is_library_arg(arg) and any(
         is_object(s.value) or kind(s.value).binds is not None for s in standins_in(arg))
 
 
@@ -282,7 +283,7 @@ def finish_arg(cap: Capture, value: Any) -> Any:
     """A lowered argument as it stands in the Graph: Standins as Closures, LibraryVs as Nodes."""
     if isinstance(value, Standin):
         return _finish_standin(cap, value)
-    if isinstance(value, LibraryArg):
+    if is_library_arg(value):
         key = (place_of(cap), tuple(tuple(id(graph) for graph, _ in s.ways.values()) for s in standins_in(value)))
         if key not in value.nodes:
             value.nodes[key] = emit_node(cap, value.make, (value.args, value.kwargs), None)
