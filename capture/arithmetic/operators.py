@@ -301,7 +301,7 @@ def _with_instance(cap: Capture, left: Value, method: str, right: Value) -> Any:
     _, raw = lookup(type_of(left), method)
     if raw is object.__ne__:
         return _inverse(cap, left, right)
-    if is_const(left) and isinstance(raw, types.FunctionType):
+    if (is_const(left) or is_library_object(left)) and isinstance(raw, types.FunctionType):
         resolve(cap, type_of(left), method)
         found = cap.call(MethodV(Const(raw), left), [right])
         return NotImplemented if stands_for(found, NotImplemented) else found

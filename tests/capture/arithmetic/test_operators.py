@@ -4,6 +4,7 @@ import enum
 import io
 import itertools
 
+import jax
 import jax.numpy as jnp
 import pytest
 from test.support.import_helper import import_fresh_module
@@ -237,3 +238,21 @@ def test_functions_made_anew_are_compared_by_identity():
     assert compiled((fns[0], fns[0]), jnp.ones(3))[:4] == (True, False, True, True)
     stats = dynacomp.stats()
     assert stats["frames_captured"] <= 4 and not stats["breaks"] and not stats["frames_eager"]
+
+
+def test_a_librarys_object_and_one_that_the_program_has_entered():
+    """An operator of lineax around a function, and one that is a product with a number: the graph broke at `+`."""
+    lx = pytest.importorskip("lineax")
+
+    def program(a, b, s):
+        of = lx.FunctionLinearOperator(lambda v: a @ v, jax.ShapeDtypeStruct(b.shape, b.dtype))
+        shifted = of + lx.IdentityLinearOperator(of.in_structure()) * s
+        return shifted.mv(b), shifted.as_matrix(), shifted.T.mv(b)
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for k, n in enumerate((3, 4, 5, 3, 6)):
+        given = jnp.eye(n) * n + 0.1, jnp.arange(float(n)), jnp.float32(1 + k / 10)
+        for got, want in zip(compiled(*given), program(*given), strict=True):
+            assert jnp.allclose(got, want, rtol=1e-5)
+    assert dynacomp.stats()["frames_captured"] <= 3 and not dynacomp.stats()["breaks"]
