@@ -386,8 +386,8 @@ def _on_nodes(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], closed
         refuse_given_back(cap, seen.made)
         _refuse_questions(cap, fn, (args, kwargs), [numbers[n] for n in nodes if n in numbers])
         seen.handed = handed(cap, cap.libraries.arguments[-1], given)
-        seen.leaves, seen.tree = jax.tree.flatten(seen.made)
-        seen.again = put_together(seen.tree, seen.leaves)
+        leaves, seen.tree = jax.tree.flatten(seen.made)
+        seen.leaves, seen.again = _with_constants_apart(leaves), put_together(seen.tree, leaves)
         _refuse_results(fn, seen.made, seen.leaves)
         seen.origins = [cap.libraries.stands.get(id(x), (x, None))[1] for x in seen.leaves]
         seen.stands = cap.libraries.stands
@@ -452,6 +452,15 @@ def _refuse_trace(fn: Any, lowered: Any, seen: Trace, calls: bool) -> None:
 
 
 JAXPRS = (Jaxpr, ClosedJaxpr)
+
+
+def _with_constants_apart(leaves: list[Any]) -> list[Any]:
+    """The leaves of an object that carries a jaxpr and its constants, as that of `eqx.filter_closure_convert`. Since
+    JAX 0.12 jaxprs are of one class, and hold these constants, too: the jaxpr among the leaves holds none here, as in
+    earlier versions. (What evaluates it is given the constants: `eval_jaxpr(it.jaxpr, it.consts, *args)`.)"""
+    carried = {id(x) for x in leaves if _is_array(x)}
+    apart = [type(x) is Jaxpr is ClosedJaxpr and carried.issuperset(map(id, x.consts)) for x in leaves]
+    return [ClosedJaxpr(x, ()) if bare else x for x, bare in zip(leaves, apart)]
 
 
 def _refuse_texts(cap: Capture, fn: Any, lowered: Any, seen: Trace) -> None:
