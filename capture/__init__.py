@@ -14,6 +14,8 @@ only those listed before it.
     wrapping      From real objects to Values: objects, classes, NumPy arrays
     bodies        Bodies, the user's functions that JAX calls, captured as graphs; trees, and tracers
                   that hide
+    hosting       Code of the program's that a library runs while JAX traces it: heard, guarded, and
+                  put back what it changes
     tracing       Calls of JAX and of pure libraries as nodes of the Graph: their arguments,
                   results and effects
     reconstruct   From Values back to real objects: the replacement bytecode, its helpers at run

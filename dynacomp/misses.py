@@ -28,11 +28,11 @@ from dynacomp.capture.bytecode import generator_plan
 from dynacomp.capture.bytecode.suspensions import SUSPENDS
 from dynacomp.capture.entries import Info
 from dynacomp.capture.frame import Refusal, Root
+from dynacomp.capture.hosting.hearing import collecting
 from dynacomp.capture.reconstruct import checks
 from dynacomp.capture.suspended import capture_suspended
 from dynacomp.capture.symbolic.lessons import Lesson, Lessons
 from dynacomp.capture.symbolic.libraries import host_below
-from dynacomp.capture.tracing.library_reads import collecting
 from dynacomp.capture.values.sources import Local, Source
 from dynacomp.driver import classes_anew, rounds, timing, warm
 from dynacomp.driver.attempts import entry_for

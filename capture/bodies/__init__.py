@@ -9,5 +9,4 @@
                       of sight
     subgraphs         Bodies: user functions that a JAX transformation calls, captured as subgraphs
     placement         Where arrays that do not exist yet will live, and which of them eager JAX has as tracers
-    outside           What code can change besides its arguments: watched while JAX traces it, and put back
 """

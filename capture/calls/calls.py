@@ -27,6 +27,7 @@ from dynacomp.capture.bytecode.suspensions import SUSPENDS
 from dynacomp.capture.calls import class_checks, donations, jitted
 from dynacomp.capture.calls.entering import enter
 from dynacomp.capture.calls.signatures import bind
+from dynacomp.capture.hosting import library_reads, made_anew
 from dynacomp.capture.kinds.attrs import CONST_METHODS, intercepts
 from dynacomp.capture.kinds.iteration import ITERATORS, iterate
 from dynacomp.capture.numbers import dynamic_scalars, host_functions, size_values
@@ -44,7 +45,7 @@ from dynacomp.capture.symbolic.libraries import (
 )
 from dynacomp.capture.symbolic.machine import Capture, execute, new_frame
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.tracing import equinox_modules, library_reads, made_anew
+from dynacomp.capture.tracing import equinox_modules
 from dynacomp.capture.tracing.failures import is_entered, is_made, unpacked
 from dynacomp.capture.tracing.library_objects import RULE_METHODS, open_callable
 from dynacomp.capture.tracing.lowered_args import of_attributes

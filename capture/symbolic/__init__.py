@@ -18,8 +18,6 @@
                             captured code changes
     libraries               Which callables are whose: the libraries that promise
                             purity, and everything else
-    outward                 What code does that is seen outside the program: shown,
-                            logged, written, asked of a clock or the system
     generators              Generators: `send`, `throw` and `close` on suspended
                             symbolic frames
     generator_finalization  Generators that are dropped before their end: CPython closes

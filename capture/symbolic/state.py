@@ -104,7 +104,7 @@ class LibraryCalls:
 
     tracing: int = 0  # how many, one within the other
     traces: list[Any] = field(default_factory=list)  # JAX's traces under which they are, innermost last
-    overheard: dict[Any, None] = field(default_factory=dict)  # the program's functions they ran, see `library_reads`
+    overheard: dict[Any, None] = field(default_factory=dict)  # the program's functions they ran, see `hearing`
     given: list[Value] = field(default_factory=list)  # what those were given
     whole: dict[int, tuple[S.Source, Any]] = field(default_factory=dict)  # id of an object known by all that it holds
     hosts: set[str] = field(default_factory=set)  # packages whose contexts they have read, see `host_contexts`

@@ -7,10 +7,6 @@
     alike_calls          Calls that are alike give results that are alike: evaluated once
     donors               Calls of jitted functions that delete what they are given: where they do
     lowered_args         Values as node arguments, and node arguments as real objects under a trace
-    hosted               The program's functions for a library that runs them in a context of its own, as Haiku
-                         does: real functions, which no stand-in replaces
-    host_contexts        The contexts that a library runs the program's code in: thread-local objects of its
-                         modules, which it reads whatever it is given
     settings             JAX's settings that hold inside a `with` statement: asked and traced under them
     passthrough          What a library's call gives back as it went in: Python numbers, and arrays
     given_numpys         NumPy arrays that a library's call is given: its Python deals with them as NumPy does
@@ -19,15 +15,7 @@
     endless_loops        Loops of a library call that may never end, for arrays that a check would have refused
     failures             What becomes of a library call that fails on tracers: eager JAX's own exception, or it is
                          entered
-    made_anew            Library callables that the program makes anew for each call: known by their structure, once
-                         one was seen to be another object
-    rebuilt              Copies of existing callables and objects with other content in some places, for those and
-                         for library_objects
-    library_effects      What a library's call has changed besides making its result, noticed once it has run on
-                         tracers
     library_objects      Library callables that hold user functions: `jax.value_and_grad(loss)`,
                          `jax.custom_vjp(f)`,
-    library_reads        What the program's own code reads when a library runs it: guarded, for no bytecode of it
-                         was captured
     equinox_modules      Equinox's modules: what their metaclass does when one is made, and when it may be changed
 """

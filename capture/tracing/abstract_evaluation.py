@@ -36,6 +36,8 @@ from dynacomp.capture.graph.graph import Node
 from dynacomp.capture.graph.graph_sizes import sizes_in
 from dynacomp.capture.graph.known_traces import has_rules, known_trace, without_dead
 from dynacomp.capture.graph.sizes import Size, canonical
+from dynacomp.capture.hosting.code_names import asks_for_class, asks_for_types
+from dynacomp.capture.hosting.hosted import refuse_given_back
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.asked_numbers import asked
 from dynacomp.capture.numbers.narrowing import hold_narrowed
@@ -55,8 +57,6 @@ from dynacomp.capture.tracing.failures import (
 )
 from dynacomp.capture.tracing.given_numpys import with_numpys
 from dynacomp.capture.tracing.handed_on import always_anew, handed, handed_back, handed_on, one_level
-from dynacomp.capture.tracing.hosted import refuse_given_back
-from dynacomp.capture.tracing.library_reads import asks_for_class, asks_for_types
 from dynacomp.capture.tracing.lowered_args import (
     called_by,
     fails_now,

@@ -64,10 +64,6 @@ class Failed(Exception):
     """Tracing a library call raised `args[0]`, which the program may see."""
 
 
-class TextWanted(TypeError):
-    """The program's code, run by a library on tracers, would make a text of one."""
-
-
 def calls_out(function: Callable[..., Any]) -> Callable[..., Any]:
     """Decorates what calls the function that is traced: what is raised there, C code has raised that was called."""
     CALLS_OUT.add(function.__code__)

@@ -29,6 +29,7 @@ from dynacomp.capture.graph.graph import Graph, Node, map_parts, nodes_in
 from dynacomp.capture.graph.graph_sizes import aval as aval_with_sizes
 from dynacomp.capture.graph.graph_sizes import with_sizes
 from dynacomp.capture.graph.interpreter import run_body
+from dynacomp.capture.hosting.rebuilt import is_library_arg
 from dynacomp.capture.symbolic.libraries import is_host, label, looks_inside
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.tracing.failures import enter_class, enter_others
@@ -43,7 +44,6 @@ from dynacomp.capture.tracing.lowered_args import (
     standins_in,
 )
 from dynacomp.capture.tracing.passthrough import RAW, THROUGH, Passed, is_of_jax, made_now, once_more
-from dynacomp.capture.tracing.rebuilt import is_library_arg
 
 NUMPYS = (np.ndarray, np.generic)
 OTHERS = (*NUMPYS, TypedNdArray)

@@ -12,10 +12,10 @@ import functools
 import types
 from typing import Any
 
+from dynacomp.capture.hosting.rebuilt import WithAttributes, WithCells
 from dynacomp.capture.symbolic.libraries import has_user_call, is_compiled, is_host, is_library, is_user_function
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import mutating
-from dynacomp.capture.tracing.rebuilt import WithAttributes, WithCells
 from dynacomp.capture.tracing.trace_call import RULES
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.computed import LibraryV

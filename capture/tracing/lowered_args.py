@@ -33,6 +33,11 @@ from dynacomp.capture.graph.graph_sizes import aval as aval_with_sizes
 from dynacomp.capture.graph.graph_sizes import sizes_in
 from dynacomp.capture.graph.size_evaluation import evaluate
 from dynacomp.capture.graph.sizes import Size, canonical, is_symbolic, names
+from dynacomp.capture.hosting.hearing import overhearing
+from dynacomp.capture.hosting.hosted import as_real, exists
+from dynacomp.capture.hosting.library_reads import by_content, hosted_by_content
+from dynacomp.capture.hosting.made_anew import by_structure, library_object
+from dynacomp.capture.hosting.rebuilt import LibraryArg, WithAttributes, WithCells, WithFields, is_library_arg
 from dynacomp.capture.numbers import host_arrays, size_values
 from dynacomp.capture.numbers.dynamic_scalars import TEXTS, pinned
 from dynacomp.capture.numbers.given_arrays import is_constant
@@ -51,10 +56,6 @@ from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import differs_since
 from dynacomp.capture.tracing.failures import is_entered
 from dynacomp.capture.tracing.handed_on import always_anew
-from dynacomp.capture.tracing.hosted import as_real, exists
-from dynacomp.capture.tracing.library_reads import by_content, hosted_by_content, overhearing
-from dynacomp.capture.tracing.made_anew import by_structure, library_object
-from dynacomp.capture.tracing.rebuilt import LibraryArg, WithAttributes, WithCells, WithFields, is_library_arg
 from dynacomp.capture.values.callables import BuiltinMethodV, FunctionV, MethodV, PartialV
 from dynacomp.capture.values.computed import ArrayV, LibraryV, NdArrayV, NeedsConcrete, NumberV, ScalarV, SizeV
 from dynacomp.capture.values.constant import Const, is_const, is_known_literal, is_open, peek

@@ -36,6 +36,9 @@ from dynacomp.capture.graph.graph import Closure, Node, map_parts
 from dynacomp.capture.graph.known_traces import inputs_of
 from dynacomp.capture.graph.silence import noting
 from dynacomp.capture.graph.sizes import Size
+from dynacomp.capture.hosting.library_reads import guard_reads
+from dynacomp.capture.hosting.outward import prints
+from dynacomp.capture.hosting.rebuilt import is_library_arg
 from dynacomp.capture.symbolic.libraries import (
     decorates,
     has_effect,
@@ -48,10 +51,8 @@ from dynacomp.capture.symbolic.libraries import (
 )
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.outward import prints
 from dynacomp.capture.tracing.abstract_evaluation import Outcome, evaluated, is_nothing, reach_rules
 from dynacomp.capture.tracing.failures import enter_others
-from dynacomp.capture.tracing.library_reads import guard_reads
 from dynacomp.capture.tracing.lowered_args import (
     OBJECT_CALLS,
     LibraryArg,
@@ -63,7 +64,6 @@ from dynacomp.capture.tracing.lowered_args import (
     standins_in,
 )
 from dynacomp.capture.tracing.passthrough import Passed
-from dynacomp.capture.tracing.rebuilt import is_library_arg
 from dynacomp.capture.tracing.settings import held, holding, under
 from dynacomp.capture.values.computed import ArrayV, LibraryV, NeedsConcrete, NumberV
 from dynacomp.capture.values.constant import Const, is_const, peek

@@ -27,13 +27,14 @@ from dynacomp.capture.graph.graph_sizes import aval as aval_with_sizes
 from dynacomp.capture.graph.graph_sizes import sizes_in
 from dynacomp.capture.graph.silence import OF_SIZES, saying_nothing
 from dynacomp.capture.graph.sizes import Size, canonical, is_symbolic
+from dynacomp.capture.hosting.hearing import TextWanted, overhearing
+from dynacomp.capture.hosting.library_effects import noticing
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic.libraries import is_host, label
 from dynacomp.capture.symbolic.machine import Capture, StopAtBreak
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.tracing.failures import (
     Failed,
-    TextWanted,
     calls_out,
     can_be_called,
     eager_error,
@@ -42,8 +43,6 @@ from dynacomp.capture.tracing.failures import (
     may_enter,
     saw_values,
 )
-from dynacomp.capture.tracing.library_effects import noticing
-from dynacomp.capture.tracing.library_reads import overhearing
 from dynacomp.capture.tracing.lowered_args import leaf_nodes, rebuild, shows_values
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.computed import NeedsConcrete, ScalarV

@@ -41,11 +41,11 @@ from dynacomp.capture.bytecode.resume import is_resume, layout_of, original_of, 
 from dynacomp.capture.bytecode.segments import generator_of
 from dynacomp.capture.control_flow.python_loops import Rounds
 from dynacomp.capture.graph.avals import ARRAY_TYPE
+from dynacomp.capture.hosting.made_anew import Anew
 from dynacomp.capture.kinds.keys import Identity
 from dynacomp.capture.numbers.dynamic_scalars import Pinned
 from dynacomp.capture.reconstruct.counted_numbers import Counted
 from dynacomp.capture.symbolic.lessons import Data, Frozen, Policy
-from dynacomp.capture.tracing.made_anew import Anew
 from dynacomp.capture.values.sources import At, Count, Dim, Host, Local, Source, passed
 from dynacomp.capture.wrapping.changing_contents import Content, Part
 from dynacomp.driver import frame_places

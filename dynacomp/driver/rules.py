@@ -22,18 +22,13 @@ import numpy as np
 from dynacomp.capture import _native
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import handlers
-from dynacomp.capture.bodies.outside import Outside
 from dynacomp.capture.graph.graph import Graph, is_closure, leaves_in
+from dynacomp.capture.hosting.code_names import names_in, nested_codes, reached
+from dynacomp.capture.hosting.hearing import collecting, interrupted
+from dynacomp.capture.hosting.library_effects import forget_traces
+from dynacomp.capture.hosting.outside import Outside
+from dynacomp.capture.hosting.outward import refuse_effects
 from dynacomp.capture.symbolic.libraries import is_steady_module, module_of
-from dynacomp.capture.tracing.library_effects import forget_traces
-from dynacomp.capture.tracing.library_reads import (
-    collecting,
-    interrupted,
-    names_in,
-    nested_codes,
-    reached,
-    refuse_effects,
-)
 
 
 class Acts(Exception):

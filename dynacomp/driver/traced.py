@@ -32,15 +32,15 @@ from dynacomp.capture._native import RunPlainly
 from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Break, NeverCalled
 from dynacomp.capture.base.interrupts import ours, suppressing
-from dynacomp.capture.bodies.outside import Outside
 from dynacomp.capture.bodies.subgraphs import never_called
 from dynacomp.capture.graph.avals import Aval, as_struct, aval_of
 from dynacomp.capture.graph.graph import Builder, Graph, is_closure, is_node, leaves_in
 from dynacomp.capture.graph.graph_sizes import scope_of, symbols
 from dynacomp.capture.graph.size_evaluation import evaluate
 from dynacomp.capture.graph.sizes import Size, is_symbolic
+from dynacomp.capture.hosting.library_effects import forget_traces
+from dynacomp.capture.hosting.outside import Outside
 from dynacomp.capture.tracing.abstract_evaluation import calls_back
-from dynacomp.capture.tracing.library_effects import forget_traces
 from dynacomp.driver.interpreted import interpreted
 from dynacomp.driver.pipeline import INTERPRETER, Compiled, compile_graph, elsewhere, place
 from dynacomp.driver.placed import PlacedProgram

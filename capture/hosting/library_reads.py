@@ -1,11 +1,10 @@
 """What the program's own code reads when a library runs it: guarded, for no bytecode of it was captured.
 
-A linen module's `__call__`, a function under `hk.transform`, the vector field of a solver: the library calls
-them while JAX traces the call, as Python does. `overhearing` is told by the frame hook of each function that
-starts meanwhile; `guard_reads` then guards the globals, the cells and, through them and the arguments, the
-attributes and elements that this code may have read. It looks at names, not at paths: an object's attribute
-counts as read when any of the functions names it. An object that the program makes anew in each call (a module, what
-`hk.transform` has made) is guarded by all that it holds instead: see `Whole`.
+`hearing` has heard which functions these were (a linen module's `__call__`, a function under `hk.transform`, the vector
+field of a solver); `guard_reads` guards the globals, the cells and, through them and the arguments, the attributes and
+elements that this code may have read. An object's attribute counts as read when any of the functions names it. An
+object that the program makes anew in each call (a module, what `hk.transform` has made) is guarded by all that it holds
+instead: see `Whole`.
 
     class Scaled(nn.Module):
         def __call__(self, x):
@@ -16,47 +15,27 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import dis
 import enum
 import functools
-import gc
 import logging
 import os
-import sys
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import jax
 import numpy as np
-from jax._src import api_util, tree_util
-from jax._src.core import Tracer
-from jax._src.linear_util import DebugInfo
 
-from dynacomp.capture import _native
 from dynacomp.capture.base.classes import has_dict, module_name, mro, own_dict, slots
 from dynacomp.capture.base.errors import Break
-from dynacomp.capture.base.interrupts import by_handler, handlers
 from dynacomp.capture.base.literals import is_literal
-from dynacomp.capture.base.remembered import remembered
-from dynacomp.capture.bodies.outside import Outside
-from dynacomp.capture.graph.avals import ARRAY_TYPE
-from dynacomp.capture.symbolic.libraries import (
-    is_host,
-    is_host_module,
-    is_pure_module,
-    is_steady_module,
-    module_of,
-    tokens_of,
-)
+from dynacomp.capture.hosting.code_names import globals_in, names_in, nested_codes
+from dynacomp.capture.hosting.host_contexts import guard_contexts
+from dynacomp.capture.hosting.made_anew import is_modules_own
+from dynacomp.capture.symbolic.libraries import is_host, is_steady_module, module_of, tokens_of
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.outward import globals_in, is_asked_outside, is_showing, opens_files, refuse_effects
 from dynacomp.capture.symbolic.side_effects import changed
-from dynacomp.capture.tracing.failures import TextWanted
-from dynacomp.capture.tracing.host_contexts import Contexts, guard_contexts
-from dynacomp.capture.tracing.library_effects import forget_traces
-from dynacomp.capture.tracing.made_anew import is_modules_own
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.callables import MethodV, PartialV
 from dynacomp.capture.values.constant import is_const, is_open, peek
@@ -71,193 +50,7 @@ from dynacomp.capture.wrapping.class_prototypes import is_made
 MAX_READ = 4096  # objects that are guarded for one call
 MAX_WHOLE = 256  # the same of those made anew
 MAX_CONTENT = 1 << 20  # bytes of a NumPy array that a guard compares
-COMPILED_FILES = "jax._src.compilation_cache"
-FLAT_TREES: Any = sys.modules.get("jax._src.flattree", tree_util)  # JAX 0.12 has moved them
-NAMES = (api_util.debug_info.__code__, DebugInfo.set_result_paths.__code__,  # what JAX's messages call leaves
-         FLAT_TREES.FlatTree.paths.func.__code__)
-ASKING = frozenset({"isinstance", "issubclass", "type"})
-TYPES = frozenset({  # what they may name that tells a number of Python's from an array
-    "bool", "int", "float", "complex", "Number", "Complex", "Real", "Rational", "Integral", "Array", "ndarray",
-    "generic", "number", "integer", "floating", "inexact", "__name__", "__qualname__"})
-ARRAYS_HAVE = frozenset({"shape", "dtype", "ndim", "size"})  # which `hasattr` or `getattr` may ask for
 ENVIRONMENT: Any = vars(os)["environ"]  # the program's: guarded, nothing depends on it here
-DISPATCHING = functools.singledispatch(print).__code__  # type: ignore[attr-defined]
-DISPATCH = functools.singledispatch(print).dispatch.__code__  # type: ignore[attr-defined]
-TEXT = Tracer.__repr__.__code__
-UNSAID = (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError,  # what JAX says of no tracer
-          jax.errors.TracerIntegerConversionError, jax.errors.NonConcreteBooleanIndexError)
-REFUSALS = frozenset(error.__init__.__code__ for error in (*UNSAID, jax.errors.TracerBoolConversionError))
-
-
-class Hearing:
-    """Hears which of the program's functions start while a library runs, and what they would change."""
-
-    def __init__(self, cap: Capture) -> None:
-        self.heard = cap.libraries.overheard
-        self.kept: set[types.FunctionType] = set()  # what these may change is watched
-        self.refused: list[Exception] = []  # Breaks, but for `TextWanted`
-        self.outside, self.contexts = Outside(), Contexts()
-        self.context = contextvars.copy_context()  # what is set in it is gone again
-        self.concrete = False  # whether JAX has refused to say what a tracer holds
-        self.handlers = handlers()  # once: JAX and a library start a hundred thousand functions for one model
-        self.silent: dict[tuple[int, int], Any] = {}  # code with its globals, by identity (hashes are slow): unasked
-
-    def hear(self, fn: types.FunctionType) -> bool:
-        """Whether what `fn` calls is to be heard, too."""
-        if fn.__code__ is TEXT:
-            self.refuse_text(sys._getframe(1))
-            return True
-        if fn.__code__ in REFUSALS:
-            self.concrete = self.concrete or may_catch(sys._getframe(1))
-            return True
-        if fn.__code__ is DISPATCH:
-            self.refuse_dispatch(fn, sys._getframe(1))
-            return True
-        place = id(fn.__code__), id(fn.__globals__)
-        if place in self.silent:
-            return False
-        module = module_of(fn)
-        if is_showing(fn):
-            self.refuse_showing(fn, sys._getframe(1))
-            return True
-        steady = is_steady_module(module) and not opens_files(fn)
-        if steady and not is_host_module(module):  # nearly all
-            self.silent[place] = fn.__code__, fn.__globals__
-            return False
-        if fn.__code__ in collecting() or fn.__name__ == "__del__":
-            return False
-        if fn.__code__ in self.handlers:
-            return True
-        host = self.contexts.hear(module)
-        if steady:
-            return host
-        if not interrupted() and fn not in self.kept:
-            self.collect(fn)
-        return True
-
-    def collect(self, fn: types.FunctionType) -> None:
-        try:
-            own = fn.__code__ in nested_codes(self.heard)
-            refuse_effects(fn, own)
-            self.outside.keep(reached(fn, own), names_in(fn.__code__))
-        except Break as refusal:
-            self.refused.append(refusal)  # the library may catch it
-            raise
-        self.kept.add(fn)
-        if not names_arguments():
-            self.heard[fn] = None
-
-    def refuse_text(self, asking: types.FrameType) -> None:
-        if wants_text(asking):
-            self.refused.append(TextWanted("the text of an array"))
-            raise self.refused[-1]
-
-    def refuse_dispatch(self, dispatch: Any, asking: types.FrameType) -> None:
-        """Of a `functools.singledispatch` function that would take a tracer for something else than what it is: an
-        array, or a number that the program has."""
-        given = asking.f_locals.get("args")
-        if asking.f_code is DISPATCHING and given and issubclass(type(given[0]), Tracer) and any(
-                dispatch(cls) is not dispatch(type(given[0])) for cls in (ARRAY_TYPE, int, float)):
-            self.refused.append(Break("tracer", "what a tracer is, is asked by code that a library runs"))
-            raise self.refused[-1]
-
-    def refuse_showing(self, fn: types.FunctionType, asking: types.FrameType) -> None:
-        if is_asked_outside(fn, asking) and not interrupted():
-            self.refused.append(Break("effect", f"{module_of(fn)}.{fn.__name__}, which code that a library runs calls"))
-            raise self.refused[-1]
-
-    def end(self) -> None:
-        """Puts back what was changed."""
-        if self.outside.restore(bool(self.refused)):
-            self.refused.append(Break("effect", "something outside is changed in place by code that a library runs"))
-        if self.contexts.restore():
-            self.refused.append(Break("effect", "a library changes the context that it runs the program's code in"))
-        if not same_context(self.context):
-            self.refused.append(Break("effect", "a context variable is set by code that a library runs"))
-        if self.concrete:
-            self.refused.append(Break("tracer", "code that a library runs catches what JAX raises of tracers"))
-        if self.refused:
-            forget_traces()
-
-
-def overhearing(cap: Capture, run: Callable[[], Any]) -> Any:
-    """`run()`, while `cap.libraries.overheard` collects the program's functions that start."""
-    if cap.libraries.overhears or cap.libraries.promised:
-        return run()
-    hearing, programs = Hearing(cap), False
-    cap.libraries.overhears = True
-    try:
-        result, heard_all = hearing.context.run(_native.run_watched, run, hearing.hear)
-    except BaseException as error:
-        programs = by_handler(error)
-        hearing.concrete = hearing.concrete and not issubclass(type(error), UNSAID)
-        raise
-    finally:
-        cap.libraries.overhears = False
-        hearing.end()
-        cap.libraries.hosts |= hearing.contexts.ran
-        if hearing.refused and not programs:
-            raise hearing.refused[0]
-    if not heard_all:
-        raise Break("depth", "a library's call so deep in the stack that what it reads is not known")
-    return result
-
-
-def may_catch(frame: types.FrameType | None) -> bool:
-    """Whether code of the program's, which a library runs, has handlers for what is raised in what it calls."""
-    while frame is not None and frame.f_code is not overhearing.__code__:
-        if has_handlers(frame.f_code) and not is_steady_module(frame.f_globals.get("__name__")):
-            return True
-        frame = frame.f_back
-    return False
-
-
-@remembered
-def has_handlers(code: types.CodeType) -> bool:
-    ops = [i.opname for i in dis.get_instructions(code)]
-    bare = any(pair == ("PUSH_EXC_INFO", "POP_TOP") for pair in zip(ops, ops[1:]))
-    return bare or "CHECK_EXC_MATCH" in ops or "suppress" in code.co_names
-
-
-def same_context(context: contextvars.Context) -> bool:
-    """Whether context variables have in it what they have here."""
-    here, missing = contextvars.copy_context(), object()
-    return len(here) == len(context) and all(here.get(var, missing) is held for var, held in context.items())
-
-
-def collecting() -> set[types.CodeType]:
-    """The code that garbage collection calls, whatever runs."""
-    called = (getattr(f, "__func__", f) for f in gc.callbacks)
-    return {f.__code__ for f in called if isinstance(f, types.FunctionType)}
-
-
-def interrupted() -> bool:
-    """Whether what starts now was called, directly or not, by a garbage collection, a finalizer, a signal handler, or
-    by JAX where it keeps compiled code in files."""
-    codes = {id(code) for code in collecting() | handlers()}  # our replacement code may hold what has no hash
-    frame: types.FrameType | None = sys._getframe(1)
-    while frame is not None and not (id(frame.f_code) in codes or frame.f_code.co_name == "__del__"
-                                     or frame.f_globals.get("__name__") == COMPILED_FILES):
-        frame = frame.f_back
-    return frame is not None
-
-
-def wants_text(asking: types.FrameType | None) -> bool:
-    """Whether the program's code makes a text of a tracer, where eager JAX has an array, itself or by way of Python's
-    library. JAX's own messages are not the program's."""
-    while asking is not None and not is_pure_module(asking.f_globals.get("__name__")):
-        if not is_steady_module(asking.f_globals.get("__name__")):
-            return True
-        asking = asking.f_back
-    return False
-
-
-def names_arguments() -> bool:
-    """Whether what starts now says how JAX's messages call the leaves of arguments: no result depends on it."""
-    frame: types.FrameType | None = sys._getframe(1)
-    while frame is not None and not any(frame.f_code is code for code in NAMES):
-        frame = frame.f_back
-    return frame is not None
 
 
 def guard_reads(cap: Capture, values: Iterable[Value]) -> None:
@@ -317,61 +110,6 @@ def _is_made_of_parts(obj: Any) -> bool:
     if type(obj) in _ROWS or issubclass(type(obj), (type, types.ModuleType, enum.Enum, jax.Array)):
         return type(obj) in (types.FunctionType, types.MethodType, functools.partial)
     return is_plain_instance(obj)
-
-
-# --- what code names
-
-
-@remembered
-def names_in(code: types.CodeType) -> tuple[str, ...]:
-    """Attributes, globals, and strings that may name an attribute."""
-    return (*code.co_names, *(c for c in code.co_consts if type(c) is str and c.isidentifier()))
-
-
-def asks_for_types(fn: types.FunctionType) -> bool:
-    """Whether a function may ask what its arguments are: where one stands for another type, the answer is wrong."""
-    return names_types(fn.__code__) or any(
-        type(found) is types.FunctionType and found.__code__ is DISPATCHING
-        for found in map(fn.__globals__.get, globals_in(fn.__code__)))
-
-
-@remembered
-def names_types(code: types.CodeType) -> bool:
-    if not {"hasattr", "getattr"}.isdisjoint(code.co_names) and not ARRAYS_HAVE.isdisjoint(code.co_consts):
-        return True
-    return not TYPES.isdisjoint(code.co_names) and (not ASKING.isdisjoint(code.co_names) or matches_classes(code))
-
-
-@remembered
-def matches_classes(code: types.CodeType) -> bool:
-    """Whether code has a `case int():`."""
-    return any(instr.opname == "MATCH_CLASS" for instr in dis.get_instructions(code))
-
-
-@remembered
-def asks_for_class(code: types.CodeType) -> bool:
-    """Whether code may ask for a size's class by `type`, which gives that of a Size: of anything but `self`."""
-    instrs = [i for i in dis.get_instructions(code) if i.opname not in ("PRECALL", "CACHE")]
-    return not TYPES.isdisjoint(code.co_names) and any(
-        i.argval == "type" and not (given.opname == "LOAD_FAST" and given.argval == "self" and call.opname == "CALL")
-        for i, given, call in zip(instrs, instrs[1:], instrs[2:]))
-
-
-def nested_codes(functions: Iterable[types.FunctionType]) -> set[types.CodeType]:
-    """The code of the functions and classes that `functions` make."""
-    return {c for fn in functions for c in fn.__code__.co_consts if isinstance(c, types.CodeType)}
-
-
-def reached(fn: types.FunctionType, is_nested: bool) -> Iterator[Any]:
-    """What `fn` can change: what stands in its cells, unless the call has made it, and the globals that it names."""
-    for cell in () if is_nested else fn.__closure__ or ():
-        with contextlib.suppress(ValueError):  # still empty
-            yield cell.cell_contents
-    for name in globals_in(fn.__code__):
-        yield fn.__globals__.get(name)
-
-
-# --- guards
 
 
 def _stale(what: str) -> Break:

@@ -23,7 +23,7 @@ from dynacomp.capture import _native
 from dynacomp.capture.base.classes import entries, has_dict, module_name, mro, own_dict
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.remembered import remembered
-from dynacomp.capture.bodies.outside import (
+from dynacomp.capture.hosting.outside import (
     KINDS,
     MAX_KEPT,
     holds_tracers,
@@ -33,7 +33,7 @@ from dynacomp.capture.bodies.outside import (
     put_slots,
     same,
 )
-from dynacomp.capture.tracing.rebuilt import LibraryArg
+from dynacomp.capture.hosting.rebuilt import LibraryArg
 from dynacomp.capture.wrapping.builder import is_plain_instance
 
 

@@ -28,11 +28,11 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.bodies.subgraphs import Standin, place_of
 from dynacomp.capture.graph.graph import Node, Tree
+from dynacomp.capture.hosting.library_reads import by_content
+from dynacomp.capture.hosting.rebuilt import LibraryArg, WithCells
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.tracing.library_reads import by_content
-from dynacomp.capture.tracing.rebuilt import LibraryArg, WithCells
 from dynacomp.capture.values.callables import FunctionV, MethodV, PartialV
 from dynacomp.capture.values.computed import ArrayV, ScalarV
 from dynacomp.capture.values.constant import Const, is_const, is_open, peek

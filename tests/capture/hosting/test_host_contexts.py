@@ -9,8 +9,8 @@ import pytest
 from haiku._src import base as haiku_base
 
 import dynacomp
-from dynacomp.capture.tracing import host_contexts
-from dynacomp.capture.tracing.host_contexts import found
+from dynacomp.capture.hosting import host_contexts
+from dynacomp.capture.hosting.host_contexts import found
 
 nn = pytest.importorskip("flax.linen")
 hk = pytest.importorskip("haiku")

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import pytest
 
 import dynacomp
-from dynacomp.capture.symbolic.outward import is_outward, is_showing
+from dynacomp.capture.hosting.outward import is_outward, is_showing
 
 linen = pytest.importorskip("flax.linen")
 LOG = logging.getLogger(__name__)

@@ -20,9 +20,9 @@ from jax.sharding import PartitionSpec
 
 import dynacomp
 from dynacomp.capture.base.errors import Break
-from dynacomp.capture.bodies.outside import MAX_KEPT, Outside
+from dynacomp.capture.hosting.library_effects import Given
+from dynacomp.capture.hosting.outside import MAX_KEPT, Outside
 from dynacomp.capture.symbolic.libraries import has_effect
-from dynacomp.capture.tracing.library_effects import Given
 
 X = jnp.arange(4.0)
 MESH = jax.sharding.Mesh(jax.devices()[:1], "d")

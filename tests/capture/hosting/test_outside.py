@@ -12,7 +12,7 @@ import pytest
 
 import dynacomp
 from dynacomp.capture.base.errors import Break
-from dynacomp.capture.bodies.outside import Outside, changes_unseen
+from dynacomp.capture.hosting.outside import Outside, changes_unseen
 
 hk = pytest.importorskip("haiku")
 linen = pytest.importorskip("flax.linen")

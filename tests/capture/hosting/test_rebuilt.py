@@ -2,7 +2,7 @@
 
 import pytest
 
-from dynacomp.capture.tracing.rebuilt import WithAttributes, WithCells, WithFields
+from dynacomp.capture.hosting.rebuilt import WithAttributes, WithCells, WithFields
 
 
 class Watched:

@@ -23,9 +23,9 @@ from dynacomp.capture.base.marks import Mark
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.bodies.placement import jit_places
 from dynacomp.capture.bytecode.code import decode
+from dynacomp.capture.hosting.rebuilt import WithAttributes, WithCells, WithFields
 from dynacomp.capture.symbolic.libraries import is_host, is_library, is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.tracing.rebuilt import WithAttributes, WithCells, WithFields
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.callables import PartialV
 from dynacomp.capture.values.computed import ArrayV, LibraryV, ScalarV, SizeV

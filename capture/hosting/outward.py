@@ -24,6 +24,7 @@ import numpy as np
 
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.remembered import remembered
+from dynacomp.capture.hosting.code_names import globals_in
 
 BUILTINS = ("print", "input", "open", "breakpoint", "exec", "eval")  # functions that do more than compute
 CLOCKS = ("random", "time", "secrets", "numpy.random", "datetime", "uuid")  # modules that give another result each time
@@ -113,12 +114,6 @@ def is_open_file(found: Any) -> bool:
 
 
 # --- what code names
-
-
-@remembered
-def globals_in(code: types.CodeType) -> tuple[str, ...]:
-    loads = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
-    return tuple(dict.fromkeys(i.argval for i in dis.get_instructions(code) if i.opname in loads))
 
 
 @remembered

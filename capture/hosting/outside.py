@@ -31,8 +31,8 @@ import numpy as np
 from dynacomp.capture.base.classes import entries, fields, module_name, own_dict, slots
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.graph.sizes import is_symbolic
+from dynacomp.capture.hosting.outward import is_open_file
 from dynacomp.capture.symbolic.libraries import is_steady_module
-from dynacomp.capture.symbolic.outward import is_open_file
 from dynacomp.capture.wrapping.builder import is_plain_instance
 from dynacomp.capture.wrapping.immutability import is_python_class
 

@@ -23,10 +23,10 @@ from dynacomp.capture.base.classes import module_name, own_dict
 from dynacomp.capture.base.errors import Break, Restart
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.marks import Mark
+from dynacomp.capture.hosting.library_effects import Given
+from dynacomp.capture.hosting.made_anew import is_modules_own
 from dynacomp.capture.symbolic.libraries import is_host_module, is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.tracing.library_effects import Given
-from dynacomp.capture.tracing.made_anew import is_modules_own
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.wrapping.builder import is_plain_instance, own_source
 from dynacomp.capture.wrapping.builtin_subclasses import BASES, SETS, TABLES, payload_base
