@@ -156,7 +156,7 @@ static bool raised_by_handler(PyObject *error)
 
 /* What a host function raises fails the guard. What came from outside stays pending, and ends the call: Ctrl-C, or the
  * exception of a signal handler, which Python calls while NumPy's functions in Python run. */
-static void clear_unless_from_outside(void)
+void dc_clear_unless_from_outside(void)
 {
     PyObject *type, *error, *trace;
     PyErr_Fetch(&type, &error, &trace);
@@ -196,7 +196,7 @@ static int eval_host(Step *s, Run *run, const Call *call)
         PyMem_Free(args);
     }
     if (found == NULL && PyErr_Occurred()) {
-        clear_unless_from_outside();
+        dc_clear_unless_from_outside();
     }
     if (found == NULL) {
         return 0;

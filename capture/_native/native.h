@@ -173,6 +173,8 @@ extern bool dc_settle_checked;   /* ask every step all the same, and end the pro
 bool dc_const_is_frozen(PyObject *obj); /* a literal: nothing about it ever changes */
 bool dc_const_supported(PyObject *constant);
 bool dc_const_equal(PyObject *constant, PyObject *value);
+/* What a function of ours raised fails a guard; what came from outside (Ctrl-C, a signal handler) stays pending. */
+void dc_clear_unless_from_outside(void); /* guard_numbers.c */
 
 /* ---- what we read of JAX and NumPy ---- */
 typedef struct {

@@ -82,6 +82,7 @@ KINDS: dict[str, Callable[..., str]] = {
     "origins_untracked": lambda s: "Python does not note where coroutines are made",
     "has_ended": lambda s: f"{s} is a generator that has ended",
     "ended": lambda s, n: f"{s} ends after {n} items",
+    "alike": lambda s, known, asks: f"{s} says what {_brief(known)} says",
     "abc_token": lambda s, token: "no class was registered with an abstract base class",
     "jax_config": lambda s, token: "jax configuration unchanged, " + ("JAX transforms a caller" if token[2]
                                                                       else "no trace active"),

@@ -5,6 +5,8 @@
                         program's code
     immutability        What never changes: which objects known by their identity alone may be looked into while
                         capturing
+    alike_objects       Objects of JAX that say the same: jaxprs, types of arrays, shardings, which a program makes anew
+                        in each call
     constants           Values for objects that are born during the capture: constants, and results of library calls
     builtin_subclasses  Payloads: the built-in part of instances of subclasses of list, dict, tuple, set, int, str,
     class_prototypes    Specimens: real objects of the capture's own, for what the program's classes are made of

@@ -23,9 +23,7 @@ from jax._src.core import OpaqueTraceState
 from jax._src.earray import EArray
 from jax._src.linear_util import Store, WrappedFun
 from jax._src.random.prng import PRNGKeyArray as KEY_TYPE
-from jax._src.tree_util import _HashableCallableShim
 from jax._src.util import HashablePartial
-from jax.extend.core import ClosedJaxpr, Jaxpr
 
 from dynacomp.capture._native import CompiledFunction
 from dynacomp.capture.base.classes import fields, has_dict, module_name, mro, own_dict
@@ -51,6 +49,7 @@ from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import CellV, ObjectV, OpaqueV
 from dynacomp.capture.values.questions import is_scalar
 from dynacomp.capture.values.value import Lazy, MutableV, Value
+from dynacomp.capture.wrapping.alike_objects import Said, alike, is_known_by_content
 from dynacomp.capture.wrapping.builtin_subclasses import (
     NUMBERS,
     is_bare_named_tuple,
@@ -440,10 +439,18 @@ def is_made_anew(cap: Capture, obj: Any, source: S.Source) -> bool:
 
 def one_object(cap: Capture, obj: Any, source: S.Source) -> Value:
     """An object that never changes, known by its identity until others come in its place: one that is only looked at
-    (a date, a weak reference), or made with each trace (a pullback's jaxpr), at once; what is called, after many."""
+    (a date, a weak reference) at once; what is called, after many. One of JAX's (a pullback's jaxpr) is known by what
+    it says, while that changes seldom."""
+    if is_known_by_content(obj):
+        said = Said(source)
+        if S.belongs_to_call(source) and cap.root.policy.changes_often(said):
+            return opaque(cap, obj, source)
+        cap.numbers.scalars[said] = repr(obj)
+        cap.guards.add("alike", source, obj, alike)
+        return Const(obj, source=source)
     mark = Mark(obj)  # no address: one made anew often stands where the last one stood
     looked_at = not is_pure_module(module_name(type(obj))) and (
-        not callable(obj) or issubclass(type(obj), weakref.ReferenceType)) or type(obj) in TRACED
+        not callable(obj) or issubclass(type(obj), weakref.ReferenceType))
     if S.belongs_to_call(source) and (
             cap.root.policy.changes_often(source) or looked_at and cap.root.policy.scalar(source, mark)):
         return opaque(cap, obj, source)
@@ -454,7 +461,6 @@ def one_object(cap: Capture, obj: Any, source: S.Source) -> Value:
 JITTED: type = type(jax.jit(lambda: None))
 # functions with rules, and what `ravel_pytree` gives to go back: a program may make them anew in each call
 CUSTOM = (jax.custom_vjp, jax.custom_jvp, HashablePartial)
-TRACED = (Jaxpr, ClosedJaxpr, _HashableCallableShim)  # what pullbacks and linearized functions keep
 RECORDS = (OpaqueTraceState,)  # objects of JAX that are made anew all the time: known by their content
 
 

@@ -47,6 +47,7 @@ from dynacomp.capture.numbers.dynamic_scalars import Pinned
 from dynacomp.capture.reconstruct.counted_numbers import Counted
 from dynacomp.capture.symbolic.lessons import Data, Frozen, Policy
 from dynacomp.capture.values.sources import At, Count, Dim, Host, Local, Source, passed
+from dynacomp.capture.wrapping.alike_objects import Said
 from dynacomp.capture.wrapping.changing_contents import Content, Part
 from dynacomp.driver import frame_places
 from dynacomp.marks import dynamic_marks, static_marks
@@ -57,6 +58,7 @@ MAX_MISSES = 3  # so many misses because of what a container holds, and Python r
 MAX_FRESH = 2  # the same after a graph break, over a container that Python has just made
 LAST = 2  # before so few entries are left, a container passed in that had another content once is Python's
 MAX_VALUES = 4  # a Python number that must be a constant and had more values than this breaks the graph
+MAX_SAID = 2  # jaxprs of so many kinds may be passed in at one place, or be alive at a break, until Python has them
 AXES = 3  # on so many the first axes the size of an array may follow a number
 MAX_ALIKE = 2  # kinds that came once and differ in keys alone: with a third, keys tell no kinds apart
 MAX_KINDS = 32  # kinds of calls of one code object that are remembered
@@ -493,6 +495,7 @@ OFTEN: dict[type, Callable[[History, Seen, Options, Any], bool]] = {
     Part: lambda history, seen, options, source: options.dynamic is not False and (
         _is_just_made(history, source.base) or history.resumed and frame_places.under_a_key(source.base, history.cells)
         or history.misses_by(source.base) > 0),
+    Said: lambda history, seen, options, source: len(seen.scalars.get(repr(source), ())) > MAX_SAID,
     Data: lambda history, seen, options, source: history.data,
     Host: lambda history, seen, options, source: history.is_torn() or (
         history.captures >= options.recompile_limit // 2),
