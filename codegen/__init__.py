@@ -6,6 +6,7 @@ code.
                 or interpreted
     backends    The one table of backends: what turns a lowered Graph into a Program
     cache       The on-disk cache of compiled code: content-addressed, owned by the user alone, verified
+    choices     Branches of which one is XLA's: which is chosen is read at run time, and that one alone runs
     compiler    Finds a C++ compiler, makes sure that it works, and runs it
     dims        Sizes at run time: reading them off arguments, and evaluating SymPy expressions of them
     native_ops  C++ functions that the program brings: inside our translation units, and as custom calls of

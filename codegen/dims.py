@@ -87,3 +87,27 @@ _OPERATORS: dict[type, Callable[..., Any]] = {
     sympy.Max: _fold(core.max_dim),
     sympy.Min: _fold(core.min_dim),
 }
+
+
+def free_in(shape: Sequence[Any]) -> set[Any]:
+    """The symbols in a shape."""
+    return set().union(*(getattr(dim, "free_symbols", ()) for dim in shape))
+
+
+def open_sizes(shape: Sequence[Any]) -> int:
+    """How many sizes of a shape are symbolic."""
+    return sum(bool(getattr(dim, "free_symbols", ())) for dim in shape)
+
+
+def shaped(x: Any, shape: Sequence[Any], sizes: Mapping[Any, int]) -> Any:
+    """`x` in a shape of as many elements: one symbolic size is found by itself, several are computed from `sizes`. Of
+    several that these do not tell (an operation before has found them) each is one of `x`, in order."""
+    if open_sizes(shape) > 1 and free_in(shape) <= sizes.keys():
+        return x.reshape(tuple(substitute(d, sizes) for d in shape))
+    wanted = tuple(-1 if getattr(d, "free_symbols", ()) else int(d) for d in shape)
+    if len(wanted) == x.ndim and all(d in (-1, n) for d, n in zip(wanted, x.shape)):
+        return x
+    if wanted.count(-1) > 1:
+        found = iter([n for n in x.shape if n != 1])
+        wanted = tuple(d if d == 1 else next(found) for d in wanted)
+    return x.reshape(wanted)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -199,8 +199,16 @@ class SeamProgram:
         values = {**self.consts, **dict(zip(schedule.inputs, inputs))}
         for call in self.calls:
             values.update(zip(call.results, call.fn(*[values[n] for n in call.operands])))
-        results = tuple(self.finish(values[schedule.aliases.get(name, name)], aval)
+        own = {id(x) for x in inputs}
+        results = tuple(self.finish(self.output(name, values, own), aval)
                         for name, aval in zip(schedule.outputs, schedule.output_avals))
         for i in self.donate:
             inputs[i].delete()
         return results
+
+    def output(self, name: str, values: Mapping[str, Any], own: set[int]) -> Any:
+        """An output by its name. What a branch has handed on of the inputs (`own`, by identity) is another array in
+        eager JAX: the caller may delete the input."""
+        if name in self.schedule.aliases:
+            return values[self.schedule.aliases[name]]
+        return values[name].copy() if id(values[name]) in own else values[name]

@@ -24,10 +24,11 @@ from jax import jit as jax_jit  # now: a program may put dynacomp.jit in its pla
 from dynacomp.capture.graph.avals import Aval, is_aval
 from dynacomp.capture.graph.graph import Graph
 from dynacomp.codegen.cache import Request, Tell, obtain
+from dynacomp.codegen.choices import choice
 from dynacomp.codegen.compiler import CompilerError, open_library
 from dynacomp.codegen.cpp.segments import Segment, has_externs, segments
 from dynacomp.codegen.cpp.unit import jobs_for, kernel_names, parts, unit_source
-from dynacomp.codegen.dims import substitute
+from dynacomp.codegen.dims import free_in, open_sizes, shaped
 from dynacomp.codegen.program import Call, SeamProgram, native_program
 from dynacomp.codegen.toolchain import toolchain
 from dynacomp.codegen.xla import as_function
@@ -142,12 +143,13 @@ def _seams(schedule: Schedule, chosen: Settings) -> Any:
 
 def _extern(step: ExternStep, schedule: Schedule) -> Call:
     """The XLA executable of a step; its operands' and results' buffers may have another shape of as many elements. It
-    also takes the Schedule's inputs from which it reads the sizes that its operands do not tell."""
+    also takes the Schedule's inputs from which it reads the sizes that its operands do not tell. Of branches the one
+    that is chosen runs alone (`choice`)."""
     shapes = [p.aval.shape for p in step.graph.placeholders]
     kept = [schedule.buffers[r].shape for r in step.results]
     told = {dim for shape in shapes for dim in shape}
     inner = _symbols(step.graph) - told
-    wanted = inner.union(*(_free(shape) for shape in (*shapes, *kept) if _open(shape) > 1))
+    wanted = inner.union(*(free_in(shape) for shape in (*shapes, *kept) if open_sizes(shape) > 1))
     read = [(symbol, *where) for symbol, where in schedule.sizes if symbol in wanted]
 
     def call(*given: Any) -> tuple[Any, ...]:
@@ -159,37 +161,13 @@ def _extern(step: ExternStep, schedule: Schedule) -> Call:
         return tuple(shaped(x, shape, sizes) for x, shape in zip(found, kept))
 
     operands = (*step.operands, *(schedule.inputs[place] for _, place, _ in read))
-    return Call(jax_jit(call), operands, tuple(step.results))
+    return Call(not read and choice(step.graph, kept) or jax_jit(call), operands, tuple(step.results))
 
 
 def _symbols(graph: Graph) -> set[Any]:
     """The symbols in the shapes of a Graph's values."""
     avals = jax.tree.leaves([node.aval for node in graph.nodes], is_leaf=is_aval)
-    return set().union(*(_free(aval.shape) for aval in filter(is_aval, avals)))
-
-
-def _free(shape: Sequence[Any]) -> set[Any]:
-    """The symbols in a shape."""
-    return set().union(*(getattr(dim, "free_symbols", ()) for dim in shape))
-
-
-def _open(shape: Sequence[Any]) -> int:
-    """How many sizes of a shape are symbolic."""
-    return sum(bool(getattr(dim, "free_symbols", ())) for dim in shape)
-
-
-def shaped(x: Any, shape: Sequence[Any], sizes: Mapping[Any, int]) -> Any:
-    """`x` in a shape of as many elements: one symbolic size is found by itself, several are computed from `sizes`. Of
-    several that these do not tell (an operation before has found them) each is one of `x`, in order."""
-    if _open(shape) > 1 and _free(shape) <= sizes.keys():
-        return x.reshape(tuple(substitute(d, sizes) for d in shape))
-    wanted = tuple(-1 if getattr(d, "free_symbols", ()) else int(d) for d in shape)
-    if len(wanted) == x.ndim and all(d in (-1, n) for d, n in zip(wanted, x.shape)):
-        return x
-    if wanted.count(-1) > 1:
-        found = iter([n for n in x.shape if n != 1])
-        wanted = tuple(d if d == 1 else next(found) for d in wanted)
-    return x.reshape(wanted)
+    return set().union(*(free_in(aval.shape) for aval in filter(is_aval, avals)))
 
 
 def _typed(value: Any, aval: Aval) -> Any:
