@@ -440,7 +440,7 @@ OF_NEW_FUNCTION: dict[str, Callable[[Capture, FunctionV], Value]] = {
 
 def _super(cap: Capture, value: SuperV, name: str) -> Value:
     real = object_of(value.obj)
-    is_class = isinstance(real, type) and issubclass(real, value.cls)
+    is_class = isinstance(real, type) and value.cls in real.__mro__  # not issubclass: a metaclass may answer that
     cls = real if is_class else type_of(value.obj)
     assert isinstance(cls, type)
     owner, raw = resolve(cap, cls, name, after=value.cls)

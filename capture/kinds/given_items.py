@@ -13,6 +13,7 @@ one. A container that the captured code has changed is not what guards find.
 from __future__ import annotations
 
 import collections
+import operator
 from typing import Any
 
 from dynacomp.capture.base.literals import INTEGERS, is_plain_key
@@ -31,6 +32,7 @@ from dynacomp.capture.wrapping.partial_tables import Entries, entry_of, is_found
 
 KEYS = (int, bool, str, bytes)  # whose hash and equality run no code of the program's
 GIVEN_KEYS = (*KEYS, *INTEGERS)  # by which guards look in a table
+STORED_KEYS = (*KEYS, float)  # under which captured code stores
 TABLES = (dict, collections.defaultdict, collections.OrderedDict, collections.Counter)
 
 
@@ -102,11 +104,17 @@ def changing_key(cap: Capture, key: Value, kinds: tuple[type, ...] = KEYS) -> Sc
     """A key of these kinds that changes, or a tuple of such; None for others."""
     if not is_plain_tuple(key):
         found = as_scalar(cap, key)
-        return found if is_scalar(found) and type(found.hint) in kinds else None
+        known = is_scalar(found) and type(found.hint) in kinds
+        return found if known and (type(found.hint) is not float or _equals_itself(cap, found)) else None
     parts = [changing_key(cap, x, kinds) or x for x in cap.items(key)]
     if not any(map(is_changing, parts)) or not all(is_scalar(x) or is_exactly(x, *KEYS) for x in parts):
         return None
     return dynamic_scalars.host("key", _together, *parts)  # type: ignore[return-value]
+
+
+def _equals_itself(cap: Capture, number: ScalarV) -> bool:
+    """Whether a float is no NaN, each object of which is another key; that is guarded."""
+    return dynamic_scalars.guarded(cap, dynamic_scalars.host("eq", operator.eq, number, number))  # type: ignore[arg-type]
 
 
 def _together(*parts: Any) -> tuple[Any, ...]:

@@ -68,7 +68,7 @@ def sought(cap: Capture, key: Value, names: Iterable[Any]) -> Any:
 
 def key_of(cap: Capture, value: Value) -> Any:
     """`hashable(cap, value)`, or a ChangingKey where another call may have another key."""
-    asked = given_items.changing_key(cap, value)
+    asked = given_items.changing_key(cap, value, given_items.STORED_KEYS)
     return hashable(cap, value) if asked is None else ChangingKey(value, asked, lambda: hashable(cap, value))
 
 

@@ -63,6 +63,11 @@ def _is_merged(obj: Any) -> bool:
     return not isinstance(obj, types.CodeType)
 
 
+def _is_nan(obj: Any) -> bool:
+    """A NaN, which is a key of its own in a dict: a code object has one constant for all of them."""
+    return type(obj) in (float, complex) and obj != obj
+
+
 @remembered
 def hashes_its_own_way(cls: type) -> bool:
     """Whether Python code, or nothing, hashes instances of a class, or what they hold. Debuggers and profilers have
@@ -108,7 +113,7 @@ class Emitter:
                 isinstance(obj, types.FunctionType) and self.cap.globals_source(obj.__globals__) is None) or (
                 is_plain_instance(obj) and type(obj).__weakrefoffset__ and self.cap.guards.knows(obj)):
             self.call(runtime.Weak(obj))
-        elif not is_literal(obj) and (hashes_its_own_way(type(obj)) or _is_merged(obj)):
+        elif _is_nan(obj) or not is_literal(obj) and (hashes_its_own_way(type(obj)) or _is_merged(obj)):
             self.call(runtime.Kept(obj))
         else:
             self.op("LOAD_CONST", obj)

@@ -8,7 +8,7 @@ return, or run the breaking instruction and call the resume function.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from types import CodeType
@@ -297,7 +297,10 @@ def is_shared(cap: Capture, value: Any, seen: set[int] | None = None) -> bool:
         if id(value) in seen:
             return True
         seen.add(id(value))
-    inside = [part for part in parts_of(value) if not is_run(part)] if grown else children(value)
+    if grown:
+        inside: Iterable[Any] = [part for part in parts_of(value) if not is_run(part)]
+    else:  # of a list that the frame was given, only what the frame has looked at: looking guards its length
+        inside = children(value) if getattr(value, "unseen", None) is None else value.appended
     return any(is_shared(cap, v, seen) for v in inside)
 
 

@@ -22,7 +22,7 @@ from dynacomp.capture.values.constant import Const
 from dynacomp.capture.values.standing import HashedV
 from dynacomp.capture.values.value import Value
 
-MOST = 4  # changing keys in a table: each is compared with all others
+MOST = 8  # changing keys in a table: each is compared with all others
 MOST_KNOWN = 256  # keys with which one is compared
 
 

@@ -72,6 +72,13 @@ def last_out(x, table, n):
     return d.popitem(), d, d.setdefault(n, x), d.setdefault(n, 1)
 
 
+def floats(x, table, n):
+    d = {}
+    for rate in (n / 8, n + 0.5, 0.625):
+        d[rate] = x * rate
+    return d, d[n / 8], n / 8 in d, {(n / 4, "wd"): x, (1.25, "wd"): x + 1}, {0.0 * n: x, n: 1}
+
+
 def tuples(x, table, n):
     d = {(n, 1): x, (5, 1): x + 1}
     d[5, n] = x * 2
@@ -113,7 +120,7 @@ def of_a_loss(x, table, n):
     return jax.grad(loss)(x), jax.vmap(lambda w: {5: w, n: w + 1}[n])(x)
 
 
-NEW = {before_a_constant: 3, behind_a_constant: 4, sums: 4, a_float: 3, taken_out: 3, last_out: 3, tuples: 3,
+NEW = {before_a_constant: 3, behind_a_constant: 4, sums: 4, a_float: 3, floats: 4, taken_out: 3, last_out: 3, tuples: 3,
        made_of_others: 4, nested: 2, counted: 3, shown: 2, of_a_loss: 2}
 
 
@@ -129,6 +136,15 @@ def test_new_dicts(fn):
 ])
 def test_texts(fn):
     assert captures(fn, WORDS) <= 3
+
+
+def test_each_nan_is_a_key_of_its_own():
+    def fn(x, table, rates):
+        return dict.fromkeys(rates, x * 0), {rates[0]: 1, rates[0]: 2, rates[0] * 1: 3}, {rates[1]: 0}
+
+    nan, compiled = float("nan"), dynacomp.jit(fn, backend="eager", options={"measure": False})
+    for at, pair in enumerate([(0.5, 1.0), (1.5, 2.0), (nan, 2.0), (nan, 3.0), (nan, nan)]):
+        agree(fn, compiled, at, {}, {}, pair)
 
 
 def test_two_keys_that_are_equal_at_times():

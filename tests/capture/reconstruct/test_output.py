@@ -170,3 +170,36 @@ def test_a_tuple_that_is_returned_twice_is_one_object():
 
     (pair, other), table, last = dynacomp.jit(fn, backend="eager")(jnp.ones(2), 3)
     assert table["pair"] is pair and last is other and pair[0].shape == (2,)
+
+
+def test_a_list_that_is_handed_back_is_not_looked_at():
+    def fn(x, log, queue):
+        log.append(x.sum())
+        return x * 2, queue
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(fn, backend="eager")
+    for n in range(5):
+        log, queue = [1.0] * n, [object()] * n
+        assert compiled(jnp.ones(3), log, queue)[1] is queue
+        assert len(log) == n + 1
+    assert dynacomp.stats()["frames_captured"] == 1
+
+
+def test_what_a_loop_with_a_break_collects_is_not_looked_at():
+    def fn(x, rates, least):
+        log = []
+        for rate in rates:
+            log.append(rate)
+            x = x * rate
+            if x.sum() < least:
+                break
+        return x, log
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(fn, backend="eager")
+    for n in range(4, 12):
+        given = jnp.ones(3), [0.5] * n, 3 * 0.5 ** (n - 2)
+        got, want = compiled(*given), fn(*given)
+        assert got[1] == want[1] and jnp.array_equal(got[0], want[0])
+    assert dynacomp.stats()["frames_captured"] <= 5
