@@ -102,7 +102,8 @@ static int eval_number(Step *s, Run *run, const Call *call)
 }
 
 /* `("host", dst, fn, registers)`: what a pure function in C makes of numbers, strings, NumPy arrays and
- * tuples or lists of those, or finds in a container; see host_functions.py, host_arrays.py and given_items.py. */
+ * tuples or lists of those, finds in a container, or says of a generator of random numbers; see host_functions.py,
+ * host_arrays.py and given_items.py. */
 enum { FEW_HOST_ARGS = 16 }; /* these are laid out on the stack; `"".join(parts)` may have any number */
 
 static int finish_host(Step *s, Builder *b)
@@ -138,6 +139,27 @@ static bool holds_data(PyObject *x)
 {
     return PyTuple_CheckExact(x) || PyList_CheckExact(x) || PyDict_Check(x) || PyAnySet_CheckExact(x) ||
            PyRange_Check(x) || x == Py_None || (dc_numpy() && Py_IS_TYPE(x, dc_numpy()->ndarray));
+}
+
+/* A generator of random numbers, of which a copy is made: see seeded_generators.py. */
+static bool is_generator(PyObject *x)
+{
+    static const char *const homes[][2] = {
+        {"random", "Random"}, {"numpy.random", "Generator"}, {"numpy.random", "RandomState"}};
+    enum { KINDS = sizeof homes / sizeof homes[0] };
+    static PyObject *kinds[KINDS];
+    for (int i = 0; i < KINDS; i++) {
+        if (kinds[i] == NULL) {
+            PyObject *module = PyImport_ImportModule(homes[i][0]);
+            kinds[i] = module ? PyObject_GetAttrString(module, homes[i][1]) : NULL;
+            Py_XDECREF(module);
+            PyErr_Clear();
+        }
+        if ((PyObject *)Py_TYPE(x) == kinds[i]) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Whether an exception of class Exception is the program's all the same: a signal handler has raised it. */
@@ -179,7 +201,7 @@ static PyObject *call_host(const Step *s, const Run *run, PyObject **args)
     const int *places = s->ext;
     for (Py_ssize_t i = 0; i < s->n; i++) {
         args[i] = run->regs[places[i]];
-        if (!exact(args[i], &operators[NUMPY_TOO]) && !holds_data(args[i])) {
+        if (!exact(args[i], &operators[NUMPY_TOO]) && !holds_data(args[i]) && !is_generator(args[i])) {
             return NULL;
         }
     }

@@ -5,8 +5,8 @@ What such an object does depends on nothing but what it was made of and what was
 one of its own (`PrivateV.obj`) and has Python do to it, at once, whatever the program does: no behaviour of these
 classes is told here. Where the object leaves (it is returned, stored, alive at a break) replacement code makes a
 copy of it for each call. An object that existed before, or is given what is not known, is Python's, as ever; but a
-generator of NumPy that captured code seeds is known from there on, and has its state set when that code ends; and one
-that it makes may have a seed that changes (see `seeded_generators`).
+generator of NumPy that captured code seeds is known from there on, and has its state set when that code ends; so has
+one that is drawn from; and one that it makes may have a seed that changes (see `seeded_generators`).
 
     noise = np.random.RandomState(0).randn(8)      # a constant of the Graph
     text = io.StringIO(); text.write("a")          # no graph break
@@ -47,11 +47,12 @@ from dynacomp.capture.values.constant import Const, is_known_literal
 from dynacomp.capture.values.containers import ListV
 from dynacomp.capture.values.iterators import StreamV
 from dynacomp.capture.values.kind import Kind, define
+from dynacomp.capture.values.objects import OpaqueV
 from dynacomp.capture.values.questions import is_list, is_opaque, is_size
-from dynacomp.capture.values.standing import PrivateV
+from dynacomp.capture.values.standing import GivenGeneratorV, PrivateV, StateV
 from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping import ndarrays, seeded_generators
-from dynacomp.capture.wrapping.builder import remember, wrap
+from dynacomp.capture.wrapping.builder import WRAPPERS, remember, wrap
 from dynacomp.capture.wrapping.class_attrs import MISSING, lookup
 from dynacomp.capture.wrapping.constants import from_python
 
@@ -238,11 +239,62 @@ def copied(cap: Capture, value: PrivateV, deep: bool) -> Value:
 # --- generators that existed before
 
 
+def _existing(cap: Capture, obj: Any, source: S.Source) -> Value:
+    """A generator that the call is given: what it draws is known before the program runs (see `seeded_generators`)."""
+    cap.guards.add("is_type", source, type(obj))
+    made = GivenGeneratorV(obj, source=source)
+    remember(cap, obj, made)
+    return made
+
+
+def _attribute_of_existing(cap: Capture, value: GivenGeneratorV, name: str) -> Value:
+    if name in seeded_generators.DRAWS and callable(lookup(type(value.obj), name)[1]):
+        return BuiltinMethodV(value, name)
+    if value.twin is not None:
+        raise Break("attribute", f"{name!r} of a {type(value.obj).__name__} that has been drawn from")
+    return cap.getattr(OpaqueV(value.obj, source=value.source), name)
+
+
+def _draw_of_existing(cap: Capture, value: GivenGeneratorV, name: str, args: list[Value],
+                      kwargs: dict[str, Value]) -> Value:
+    """`value.name(...)`: another draws, whose state it takes over when the captured code ends."""
+    known = cap.known.objects.get(id(value.obj), value)
+    if is_private(known):  # it has been seeded since
+        return call_method(cap, known, name, args, kwargs)
+    if isinstance(lookup(type(value.obj), name)[1], types.FunctionType) and (
+            name == "shuffle" or not seeded_generators.are_taken(cap, args, kwargs)):
+        raise Break("call", f"{name} of what is not known, in Python's own code")  # which has a way for each number
+    if value.twin is None:
+        if cap.bodies or value.source is None:
+            raise Break("effect_in_body", f"{name} of a {type(value.obj).__name__} that is older than the code")
+        _tell_apart(cap, value)
+        cap.numbers.changing[value.source] = value.obj
+        value.twin = seeded_generators.twin_of(value)
+        cap.effects.call(seeded_generators.moved, [value, StateV(value.twin)])
+    return call_method(cap, value.twin, name, args, kwargs)
+
+
+def _tell_apart(cap: Capture, value: GivenGeneratorV) -> None:
+    """Guards that no other generator which is drawn from has the same state."""
+    others = [v for v in cap.known.objects.values() if getattr(v, "twin", None) is not None or is_private(v)]
+    bits = seeded_generators.bits_of(value.obj)
+    if any(seeded_generators.bits_of(v.real if is_private(v) else v.obj) is bits for v in others):  # type: ignore
+        raise Break("identity", "two generators that share their state")
+    places = tuple(S.Host("bits_of", (v.source,), seeded_generators.bits_of) for v in (value, *others))
+    if others:
+        cap.guards.add("all_distinct", None, places, ())
+
+
+def _argument(cap: Capture, value: GivenGeneratorV) -> Any:
+    raise Break("argument", f"a {type(value.obj).__name__} passed to a library")
+
+
 def _seed(cap: Capture, generator: Value, *args: Value, **kwargs: Value) -> Value:
     """`generator.seed(...)`."""
     if is_private(generator) and all(map(is_known_literal, (*args, *kwargs.values()))):
         return call_method(cap, generator, "seed", list(args), kwargs)
-    if not (is_opaque(generator) and type(generator.obj) in SEEDED and generator.source is not None):
+    if not (is_opaque(generator) and type(generator.obj) in SEEDED and generator.source is not None) or (
+            getattr(generator, "twin", None) is not None):
         raise Break("call", "seed of an object in C")
     return adopt(cap, generator.obj, generator.source, list(args), kwargs)
 
@@ -312,6 +364,9 @@ for _cls, _kind in CLASSES.items():
     BUILTIN_METHODS.update({(PrivateV, name): _row(name) for name in dir(_cls)})
     BUILTINS.update({raw: _row(name, raw) for base in _cls.__mro__[:-1] for name, raw in vars(base).items()
                      if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType, CYTHON))})
+define(GivenGeneratorV, Kind(getattr=_attribute_of_existing, method=_draw_of_existing, argument=_argument))
+define(StateV, Kind(emit=lambda e, v: load_source(e, v.generator.recipe)))
+WRAPPERS.update(dict.fromkeys(seeded_generators.GENERATORS, _existing))
 BUILTINS[np.random.RandomState.seed] = _seed
 BUILTINS[np.random.seed] = _seed_numpys
 BUILTINS[bytes] = _bytes

@@ -17,7 +17,7 @@ import jax.ref
 import numpy as np
 
 from dynacomp.capture.arithmetic import arrays
-from dynacomp.capture.base.classes import module_name, own_dict
+from dynacomp.capture.base.classes import module_name, mro, own_dict
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.literals import is_literal
@@ -440,7 +440,7 @@ OF_NEW_FUNCTION: dict[str, Callable[[Capture, FunctionV], Value]] = {
 
 def _super(cap: Capture, value: SuperV, name: str) -> Value:
     real = object_of(value.obj)
-    is_class = isinstance(real, type) and value.cls in real.__mro__  # not issubclass: a metaclass may answer that
+    is_class = isinstance(real, type) and value.cls in mro(real)  # not issubclass: a metaclass may answer that
     cls = real if is_class else type_of(value.obj)
     assert isinstance(cls, type)
     owner, raw = resolve(cap, cls, name, after=value.cls)

@@ -104,8 +104,9 @@ def changing_key(cap: Capture, key: Value, kinds: tuple[type, ...] = KEYS) -> Sc
     """A key of these kinds that changes, or a tuple of such; None for others."""
     if not is_plain_tuple(key):
         found = as_scalar(cap, key)
-        known = is_scalar(found) and type(found.hint) in kinds
-        return found if known and (type(found.hint) is not float or _equals_itself(cap, found)) else None
+        if not is_scalar(found) or type(found.hint) not in kinds:
+            return None
+        return found if type(found.hint) is not float or _equals_itself(cap, found) else None
     parts = [changing_key(cap, x, kinds) or x for x in cap.items(key)]
     if not any(map(is_changing, parts)) or not all(is_scalar(x) or is_exactly(x, *KEYS) for x in parts):
         return None

@@ -63,6 +63,20 @@ class PrivateV(ObjectV):
 
 
 @dataclass(eq=False)
+class GivenGeneratorV(OpaqueV):
+    """An existing generator of random numbers. `twin` draws in its place, once it has been asked."""
+
+    twin: PrivateV | None = None
+
+
+@dataclass(eq=False)
+class StateV(Value):
+    """The state in which a generator of the capture's is, where this is loaded."""
+
+    generator: PrivateV
+
+
+@dataclass(eq=False)
 class LaterV(OpaqueV):
     """`fn(*args)`, which Python computes once the Graph has run; `obj` is like it: of its class and shape; so is
     `other`, of other sizes where these change."""

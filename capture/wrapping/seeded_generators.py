@@ -6,6 +6,9 @@ draw is a host expression of the state before, and gives the state behind it, to
 draws has a copy of that, so that a state stays what it is. Where seeds and sizes are constants, so are the numbers (see
 `calls.c_objects`).
 
+A generator that the call is given is in a state that changes from call to call, too: a copy of it draws, and that it
+has been drawn from is an effect (see `calls.c_objects`).
+
     rng = np.random.default_rng(seed)    # state: started("default_rng", seed)
     order = rng.permutation(n)           # state: drawn(state, "permutation", n), of which `order` is the first part
 """
@@ -31,7 +34,7 @@ from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.constant import Const
 from dynacomp.capture.values.questions import is_made_array
-from dynacomp.capture.values.standing import PrivateV
+from dynacomp.capture.values.standing import GivenGeneratorV, PrivateV
 from dynacomp.capture.values.value import Value, type_of
 from dynacomp.capture.wrapping import ndarrays
 
@@ -46,17 +49,25 @@ SEED = np.random.SeedSequence(0)
 MOST_DRAWS = 64  # of one generator; behind those the graph breaks, and the generator is Python's
 
 
-def made(cap: Capture, fn: Callable[..., Any], args: Sequence[Value], kwargs: dict[str, Value]) -> PrivateV | None:
+def made(cap: Capture, fn: Callable[..., Any], args: Sequence[Value], kwargs: dict[str, Value]) -> Value | None:
     """The generator that `fn` makes of a seed that changes; None of any other."""
-    if fn is np.random.default_rng and [*map(type, args)] == [PrivateV] and type_of(args[0]) is np.random.Generator:
-        return args[0]  # type: ignore[return-value]
-    if fn not in MAKERS.values() or not (_changes(cap, args, kwargs) and _are_taken(cap, args, kwargs)):
+    if fn is np.random.default_rng and [*map(type, args)] in ([PrivateV], [GivenGeneratorV]) and (
+            type_of(args[0]) is np.random.Generator):
+        return args[0]
+    if fn not in MAKERS.values() or not (_changes(cap, args, kwargs) and are_taken(cap, args, kwargs)):
         return None
     call = host_arrays.Call(cap, started, list(args), kwargs, lambda v: ndarrays.plain(cap, v))
     call.args.insert(0, fn.__name__)
     given, named = _now(cap, args, kwargs)
     obj = ndarrays.computed(cap, lambda: fn(*given, **named), (*given, *named.values()), call)
     return PrivateV(type(obj), obj=obj, recipe=call.recipe())
+
+
+def twin_of(value: GivenGeneratorV) -> PrivateV:
+    """A generator in the state in which the call finds this one."""
+    found = Applied(taken, [Given(0)], {})
+    assert value.source is not None
+    return PrivateV(type(value.obj), obj=copied(value.obj), recipe=S.Host(repr(found), (value.source,), found))
 
 
 def draw(cap: Capture, value: PrivateV, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
@@ -67,10 +78,10 @@ def draw(cap: Capture, value: PrivateV, name: str, args: list[Value], kwargs: di
         return None
     in_place = name == "shuffle"
     few = value.recipe is None or value.recipe.size < MOST_DRAWS
-    known = few and value.source is None and name in DRAWS and _are_taken(cap, args, kwargs)
+    known = few and value.source is None and name in DRAWS and are_taken(cap, args, kwargs)
     if not known or in_place and not (args and is_made_array(args[0])):
         if isinstance(getattr(value.cls, name, None), types.FunctionType) and name in DRAWS and few and (
-                in_place or not _are_taken(cap, args, kwargs)):
+                in_place or not are_taken(cap, args, kwargs)):
             return None
         raise Break("leaves", f"{value.cls.__name__}.{name} of what changes from call to call")
     call = host_arrays.Call(cap, shuffled if in_place else drawn, args, kwargs, lambda v: ndarrays.plain(cap, v))
@@ -113,7 +124,7 @@ def _changes(cap: Capture, args: Sequence[Value], kwargs: dict[str, Value]) -> b
     return any(True for v in (*args, *kwargs.values()) for _ in host_arrays.changing(cap, v))
 
 
-def _are_taken(cap: Capture, args: Sequence[Value], kwargs: dict[str, Value]) -> bool:
+def are_taken(cap: Capture, args: Sequence[Value], kwargs: dict[str, Value]) -> bool:
     """Whether all are known before the program runs."""
     return all(ndarrays.takes(cap, v) for v in (*args, *kwargs.values()))
 
@@ -182,6 +193,25 @@ def started(maker: str, /, *args: Any, **kwargs: Any) -> tuple[Any]:
     line = Line(lambda: MAKERS[maker](*args, **kwargs))
     line.generator = line.start()
     return (Moment(line),)
+
+
+def taken(generator: Any, /) -> tuple[Any]:
+    """The state of one that exists, which stays in it."""
+    state = snapshot(generator)
+    line = Line(lambda: like(generator, state))
+    line.generator = line.start()
+    return (Moment(line),)
+
+
+def moved(args: tuple[Any, Any], kwargs: dict[str, Any]) -> None:
+    """Brings a generator that exists (the first) into the state to which the other has come."""
+    generator, state = args
+    restore(generator, snapshot(latest(state)))
+
+
+def bits_of(generator: Any) -> Any:
+    """What holds its state, and may be another's, too."""
+    return getattr(generator, "_bit_generator", generator)
 
 
 def drawn(state: Any, name: str, /, *args: Any, **kwargs: Any) -> tuple[Any, Any]:

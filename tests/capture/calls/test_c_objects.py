@@ -157,3 +157,137 @@ def test_methods_that_call_the_one_that_they_override():
 
     state = random.Random(8).getstate()
     assert str(dynacomp.jit(fn, backend="eager")(jnp.ones(2), state)) == str(fn(jnp.ones(2), state))
+
+
+# --- generators that the call is given
+
+
+def drawing(x, a, b):
+    order = a.permutation(x.shape[0])
+    return x[order] * a.random() + b.normal(size=x.shape).astype(np.float32), int(b.integers(9)), a.choice([0.5, 2.0])
+
+
+def in_place(x, a, b):
+    order = np.arange(x.shape[0])
+    a.shuffle(order)
+    return x[order], b.random()
+
+
+def behind_a_break(x, a, b):
+    u = a.random()
+    print(end="")
+    return x * u, b.random(), a.random()
+
+
+def held(x, a, b):
+    held = {"rng": np.random.default_rng(a), "other": [b]}
+    return x * held["rng"].random(), held["other"][0].uniform(1, 2), held["rng"] is a
+
+
+def by_its_state(x, a, b):
+    u = a.random()
+    return x * u, str(a.bit_generator.state["state"]), b.random()
+
+
+def of_lists(x, a, b):
+    names = ["a", "b", "c", "d"]
+    a.shuffle(names)
+    return x * a.random(), names
+
+
+def of_no_range(x, a, b):
+    try:
+        return x * b.random(), a.integers(5, 5)
+    except ValueError as error:
+        return x * a.random(), str(error)
+
+
+def deep(x, a, b):
+    return jax.grad(lambda v: (v * a.random()).sum())(x), copy.deepcopy(a).random(), a.random(), b.random()
+
+
+def fails(x, a, b):
+    u = a.random()
+    if b.random() >= 0:
+        raise ValueError(u)
+    return x
+
+
+def state_of(generator):
+    return generator.getstate() if isinstance(generator, random.Random) else str(generator.bit_generator.state)
+
+
+def answer(fn, x, pair):
+    """What a call says, the exceptions' texts too, and the states in which it leaves the generators."""
+    try:
+        found = jax.tree.map(lambda leaf: np.asarray(leaf).tolist(), fn(x, *pair))
+    except ValueError as error:
+        found = str(error)
+    return found, [*map(state_of, pair)]
+
+
+def pair_of(seed, how):
+    a = np.random.default_rng(seed)
+    return a, {"two": np.random.default_rng(seed + 100), "one": a, "shared": np.random.Generator(a.bit_generator)}[how]
+
+
+GIVEN = {drawing: 3, in_place: 3, behind_a_break: 6, held: 3, by_its_state: 12, of_lists: 6, of_no_range: 6, deep: 9,
+         fails: 4}
+
+
+@pytest.mark.parametrize("fn", GIVEN)
+def test_given_generators_are_drawn_from(fn):
+    compiled = dynacomp.jit(fn, backend="eager", options={"measure": False})
+    for seed in range(8):
+        x = jnp.arange(3.0 + seed % 3)
+        assert answer(compiled, x, pair_of(seed, "two")) == answer(fn, x, pair_of(seed, "two"))
+    assert dynacomp.stats()["frames_captured"] <= GIVEN[fn]
+    if fn in (drawing, in_place, held):
+        assert dynacomp.stats()["breaks"] == {} and dynacomp.stats()["frames_eager"] == {}
+
+
+@pytest.mark.parametrize("fn", GIVEN)
+def test_given_generators_that_are_one(fn):
+    compiled = dynacomp.jit(fn, backend="eager", options={"measure": False})
+    for seed in range(9):
+        x, how = jnp.arange(4.0), ("two", "one", "shared")[seed % 3]
+        assert answer(compiled, x, pair_of(seed, how)) == answer(fn, x, pair_of(seed, how))
+
+
+def test_given_generators_of_python():
+    def fn(x, rng, n):
+        some = rng.sample([2, 3, 5, 7], 3)
+        return x * rng.uniform(0.5, 1.5), rng.random() < 2, some, rng.randrange(n), rng.gauss(0, 1)
+
+    compiled = dynacomp.jit(fn, backend="eager", options={"measure": False})
+    one, other = random.Random(1), random.Random(1)
+    for n in range(3, 9):
+        for _ in range(2):
+            assert str(compiled(jnp.ones(3), one, n)) == str(fn(jnp.ones(3), other, n))
+            assert one.getstate() == other.getstate()
+    assert dynacomp.stats()["breaks"] == {} and dynacomp.stats()["frames_captured"] <= 3
+
+
+def test_what_draws_among_unknown_things_is_pythons():
+    def fn(x, rng, items):
+        return [v * 2 for v in rng.sample(items, 2)], rng.choice(items) + x, rng.random()
+
+    compiled = dynacomp.jit(fn, backend="eager", options={"measure": False})
+    one, other = random.Random(1), random.Random(1)
+    for n in range(3, 8):
+        items = [x + n for x in jnp.arange(float(n))]
+        assert str(compiled(jnp.ones(3), one, items)) == str(fn(jnp.ones(3), other, items))
+        assert one.getstate() == other.getstate()
+
+
+def test_a_generator_that_is_seeded_after_it_was_drawn_from():
+    def fn(x, rng):
+        u = rng.rand()
+        rng.seed(3)
+        return x * u, rng.rand()
+
+    compiled = dynacomp.jit(fn, backend="eager")
+    for seed in range(4):
+        one, other = np.random.RandomState(seed), np.random.RandomState(seed)
+        assert str(compiled(jnp.ones(3), one)) == str(fn(jnp.ones(3), other))
+        assert one.rand() == other.rand()

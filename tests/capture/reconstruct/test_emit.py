@@ -220,7 +220,7 @@ def test_objects_keep_their_identity():
 
 NOT_BUILT = {value.Value: "the base", instances.OpaqueV: "always has a Source", computed.ScalarV: "always has a Source",
              containers.SequenceV: "the base of tuples and lists", value.MutableV: "a base", callables.BoundV: "a base",
-             standing.HashedV: "only ever a key",
+             standing.HashedV: "only ever a key", standing.GivenGeneratorV: "always has a Source",
              frames.HandlingV: "a stack slot, which graph_break.py writes"}
 
 
