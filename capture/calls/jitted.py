@@ -28,7 +28,7 @@ from dynacomp.capture.symbolic.libraries import is_library
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.undo_log import Watch
-from dynacomp.capture.tracing.library_objects import open_callable
+from dynacomp.capture.tracing.library_objects import holds_user_code
 from dynacomp.capture.tracing.lowered_args import has_numerics, lower_arg
 from dynacomp.capture.tracing.trace_call import emit_node
 from dynacomp.capture.values import sources as S
@@ -51,7 +51,7 @@ def inside(cap: Capture, fn: Const) -> Value | None:
     if wrapped is None:
         return None
     inner = _inner(cap, obj, fn.source)
-    return inner if ours or not is_library(wrapped) or open_callable(cap, inner) is not None else None
+    return inner if ours or not is_library(wrapped) or holds_user_code(wrapped) else None
 
 
 def _inner(cap: Capture, obj: Any, source: S.Source | None) -> Value:

@@ -38,6 +38,7 @@ from dynacomp.capture.wrapping.keyed_tables import settled
 from dynacomp.capture.wrapping.pytree_shells import attributes
 
 MAX_DEPTH = 32  # of functions and tuples inside each other
+Path = tuple[int, ...]  # the identities of the real objects around the one that is looked at, 0 for a Value's
 INPUTS = (ArrayV, ScalarV, SizeV, LibraryV)  # what a node can take in place of a cell's content
 JIT_OPTIONS = ("device", "backend", "in_shardings_leaves", "out_shardings_leaves", "donate_argnums", "static_argnums",
                "static_argnames")
@@ -63,7 +64,7 @@ def by_structure(cap: Capture, fn: Const) -> Value | None:
     if not cap.root.policy.scalar(source, mark):
         cap.numbers.scalars[source] = mark
         return None
-    made = _made(cap, real, source, 0)
+    made = _made(cap, real, source, ())
     if made is None:  # one entry for each object: Python calls it where there were many
         cap.numbers.scalars[Anew(source)] = mark
         if cap.may_break and cap.root.policy.changes_often(Anew(source)):
@@ -73,19 +74,20 @@ def by_structure(cap: Capture, fn: Const) -> Value | None:
 
 def library_object(cap: Capture, value: ObjectV) -> Value | None:
     """The same of an existing object of a pure library, of which JAX takes no leaves: `optax.MultiSteps(tx, 4)`."""
-    return _object(cap, value, 0) if _is_librarys_object(value) else None
+    return _object(cap, value, ()) if _is_librarys_object(value) else None
 
 
-def _made(cap: Capture, real: Any, source: S.Source, depth: int) -> Value | None:
+def _made(cap: Capture, real: Any, source: S.Source, path: Path) -> Value | None:
+    path = (*path, id(real))
     if isinstance(real, types.FunctionType):
-        return _function(cap, real, source, depth)
-    return _custom(cap, real, source, depth) if type(real) in CUSTOM else _jitted(cap, real, source)
+        return _function(cap, real, source, path)
+    return (_custom if type(real) in CUSTOM else _jitted)(cap, real, source, path)
 
 
-def _custom(cap: Capture, real: Any, source: S.Source, depth: int) -> Value | None:
+def _custom(cap: Capture, real: Any, source: S.Source, path: Path) -> Value | None:
     """A function with a derivative of its own, or a partial of JAX's: the same rules, options, arguments of the same
     functions."""
-    held = {name: _structured(cap, wrap(cap, content, S.Attr(source, name)), depth + 1)
+    held = {name: _structured(cap, wrap(cap, content, S.Attr(source, name)), path)
             for name, content in vars(real).items() if not name.startswith("__")}
     values = [v for v in held.values() if v is not None]
     return LibraryV(WithAttributes(_emptied(real, held), tuple(held)), tuple(values)) if len(values) == len(
@@ -100,26 +102,26 @@ def _emptied(real: Any, names: Iterable[str]) -> Any:
     return made
 
 
-def _jitted(cap: Capture, jitted: Any, source: S.Source) -> Value | None:
+def _jitted(cap: Capture, jitted: Any, source: S.Source, path: Path) -> Value | None:
     """What `jax.jit` has made, for the same options, of a function that is known by its structure."""
     info, names = jitted._jit_info, type(jitted._jit_info)._fields
     options = [wrap(cap, getattr(info, name), S.Item(S.Attr(source, "_jit_info"), names.index(name)))
                for name in JIT_OPTIONS]
-    if not all(_is_constant(_structured(cap, option, 0)) for option in options) or jit_places(jitted):
+    if not all(_is_constant(_structured(cap, option, path)) for option in options) or jit_places(jitted):
         return None
-    return _structured(cap, wrap(cap, jitted.__wrapped__, S.Attr(source, "__wrapped__")), 0)
+    return _structured(cap, wrap(cap, jitted.__wrapped__, S.Attr(source, "__wrapped__")), path)
 
 
-def _function(cap: Capture, real: types.FunctionType, source: S.Source, depth: int) -> Value | None:
+def _function(cap: Capture, real: types.FunctionType, source: S.Source, path: Path) -> Value | None:
     cap.guards.add("is", S.Get(source, "__code__"), real.__code__)
     cap.guards.add("is", S.Get(source, "__globals__"), real.__globals__)
-    defaults = [_structured(cap, wrap(cap, getattr(real, name), S.Get(source, name)), depth)
+    defaults = [_structured(cap, wrap(cap, getattr(real, name), S.Get(source, name)), path)
                 for name in ("__defaults__", "__kwdefaults__")]
     if not all(map(_is_constant, defaults)):
         return None
     held: dict[int, Value] = {}
     for i, cell in enumerate(real.__closure__ or ()):
-        value = _content(cap, cell, S.Item(S.Get(source, "__closure__"), i), depth)
+        value = _content(cap, cell, S.Item(S.Get(source, "__closure__"), i), path)
         if value is None:
             return None
         if not _is_constant(value) or _stores_into_cells(real.__code__):
@@ -134,32 +136,36 @@ def _stores_into_cells(code: types.CodeType) -> bool:
     return any(i.name in ("STORE_DEREF", "DELETE_DEREF") and i.argval in code.co_freevars for i in decode(code).instrs)
 
 
-def _content(cap: Capture, cell: types.CellType, source: S.Source, depth: int) -> Value | None:
+def _content(cap: Capture, cell: types.CellType, source: S.Source, path: Path) -> Value | None:
     cap.guards.add("is_type", source, types.CellType)
     try:
         content = cell.cell_contents
     except ValueError:
         cap.guards.add("empty", source)
         return Const(None)
-    return _structured(cap, wrap(cap, content, S.Get(source, "cell_contents")), depth)
+    return _structured(cap, wrap(cap, content, S.Get(source, "cell_contents")), path)
 
 
-def _structured(cap: Capture, value: Value, depth: int) -> Value | None:
-    """`value` without a guard on its identity, where it is a function or a tuple of them; None where that is no way."""
-    if depth > MAX_DEPTH:
+def _structured(cap: Capture, value: Value, path: Path) -> Value | None:
+    """`value` without a guard on its identity, where it is a function or a tuple of them; None where that is no way,
+    as for what holds itself: a function of `eqx.filter_custom_vjp` is around the object that has it as an attribute."""
+    if len(path) > MAX_DEPTH:
         return None
     if is_open(value) and value.source is not None:
         real = peek(value)  # type: ignore[arg-type]
         if is_modules_own(real):
             return Const(value.value)  # type: ignore[attr-defined]
-        return _made(cap, real, value.source, depth + 1) if is_library(real) else value  # else it is entered
+        if not is_library(real):
+            return value  # it is entered
+        return None if id(real) in path else _made(cap, real, value.source, path)
     row = STRUCTURED.get(type(value))
-    return None if row is None else row(cap, value, depth)
+    return None if row is None else row(cap, value, path)
 
 
-def _partial(cap: Capture, value: PartialV, depth: int) -> Value | None:
-    func = _structured(cap, value.func, depth + 1)
-    args = [_structured(cap, v, depth + 1) for v in (*value.args, *value.kwargs.values())]
+def _partial(cap: Capture, value: PartialV, path: Path) -> Value | None:
+    path = (*path, 0)
+    func = _structured(cap, value.func, path)
+    args = [_structured(cap, v, path) for v in (*value.args, *value.kwargs.values())]
     if func is None or any(v is None for v in args):
         return None
     given = [v for v in args if v is not None]
@@ -167,7 +173,7 @@ def _partial(cap: Capture, value: PartialV, depth: int) -> Value | None:
     return PartialV(func, given[:own], dict(zip(value.kwargs, given[own:])), value.attrs)
 
 
-def _mark(cap: Capture, value: OpaqueV, depth: int) -> Value | None:
+def _mark(cap: Capture, value: OpaqueV, path: Path) -> Value | None:
     """An `object()`, told by `is`."""
     if type(value.obj) is not object or value.source is None:
         return None
@@ -175,8 +181,8 @@ def _mark(cap: Capture, value: OpaqueV, depth: int) -> Value | None:
     return Const(value.obj)
 
 
-def _tuple(cap: Capture, value: TupleV, cls: type, real: Any, depth: int) -> Value | None:
-    found = _all_structured(cap, items_of(cap, value), depth)
+def _tuple(cap: Capture, value: TupleV, cls: type, real: Any, path: Path) -> Value | None:
+    found = _all_structured(cap, items_of(cap, value), path)
     if found is None:
         return None
     return Const(real) if real is not None and all(map(_is_constant, found)) else TupleV(found, cls)
@@ -193,46 +199,49 @@ def _is_librarys_object(value: ObjectV) -> bool:
         module_name(value.cls)) and jax.tree_util.all_leaves([value.real])
 
 
-def _instance(cap: Capture, value: ObjectV, depth: int) -> Value | None:
+def _instance(cap: Capture, value: ObjectV, path: Path) -> Value | None:
     if _is_named_tuple(value):  # `optax.GradientTransformationExtraArgs`
-        return _tuple(cap, value.payload, value.cls, value.real, depth)
-    return _object(cap, value, depth) if _is_librarys_object(value) else None
+        return _tuple(cap, value.payload, value.cls, value.real, path)
+    return _object(cap, value, path) if _is_librarys_object(value) else None
 
 
-def _object(cap: Capture, value: ObjectV, depth: int) -> Value | None:
+def _object(cap: Capture, value: ObjectV, path: Path) -> Value | None:
     """The same class around the same attributes; itself, where these are constants: the library may hand it back, and
     the program may ask whether it is the one (`lineax.symmetric_tag in operator.tags`)."""
-    held = {name: _structured(cap, v, depth + 1) for name, v in attributes(cap, value).items()}
+    if id(value.real) in path:
+        return None
+    inner = (*path, id(value.real))
+    held = {name: _structured(cap, v, inner) for name, v in attributes(cap, value).items()}
     found = [v for v in held.values() if v is not None]
     if len(found) < len(held):
         return None
-    constant = depth == 0 and all(map(_is_constant, found))
+    constant = not path and all(map(_is_constant, found))
     return Const(value.real) if constant else LibraryV(WithFields(value.cls, tuple(held)), tuple(found))
 
 
-def _list(cap: Capture, value: ListV, depth: int) -> Value | None:
+def _list(cap: Capture, value: ListV, path: Path) -> Value | None:
     """The same for a list or dict (see `optax.partition`): what is traced gets a copy."""
-    found = _all_structured(cap, items_of(cap, value), depth) if value.cls is list else None
+    found = _all_structured(cap, items_of(cap, value), path) if value.cls is list else None
     return None if found is None else ListV(found)
 
 
-def _dict(cap: Capture, value: DictV, depth: int) -> Value | None:
+def _dict(cap: Capture, value: DictV, path: Path) -> Value | None:
     if value.cls is not dict:
         return None
-    found = _all_structured(cap, [realize(cap, v) for v in value.items.values()], depth)
+    found = _all_structured(cap, [realize(cap, v) for v in value.items.values()], path)
     return None if found is None else DictV(dict(zip(settled(value.items), found)))
 
 
-def _all_structured(cap: Capture, held: Iterable[Value], depth: int) -> list[Value] | None:
-    items = [_structured(cap, item, depth + 1) for item in held]
+def _all_structured(cap: Capture, held: Iterable[Value], path: Path) -> list[Value] | None:
+    items = [_structured(cap, item, (*path, 0)) for item in held]
     found = [item for item in items if item is not None]
     return found if len(found) == len(items) else None
 
 
-STRUCTURED: dict[type, Callable[[Capture, Any, int], Value | None]] = {
-    TupleV: lambda cap, v, depth: _tuple(cap, v, v.cls, v.real, depth),
+STRUCTURED: dict[type, Callable[[Capture, Any, Path], Value | None]] = {
+    TupleV: lambda cap, v, path: _tuple(cap, v, v.cls, v.real, path),
     ListV: _list, DictV: _dict, ObjectV: _instance, PartialV: _partial, OpaqueV: _mark,
-    **dict.fromkeys((Const, *INPUTS), lambda cap, v, depth: v)}
+    **dict.fromkeys((Const, *INPUTS), lambda cap, v, path: v)}
 
 
 def is_modules_own(fn: Any) -> bool:

@@ -12,6 +12,7 @@ import functools
 import types
 from typing import Any
 
+from dynacomp.capture.base.errors import Break
 from dynacomp.capture.hosting.rebuilt import WithAttributes, WithCells
 from dynacomp.capture.symbolic.libraries import has_user_call, is_compiled, is_host, is_library, is_user_function
 from dynacomp.capture.symbolic.machine import Capture
@@ -101,14 +102,18 @@ def _content(cell: types.CellType) -> Any:
         return None
 
 
-def open_callable(cap: Capture, fn: Value) -> LibraryV | None:
-    """The callable rebuilt around its user functions; None when it holds none."""
+def open_callable(cap: Capture, fn: Value, around: tuple[Any, ...] = ()) -> LibraryV | None:
+    """The callable rebuilt around its user functions; None when it holds none. `around` are those that hold it: one
+    that holds itself (what `eqx.filter_custom_vjp` makes, in a cell of its own rule) is built by Python."""
     if not is_const(fn) or not holds_user_code(fn.value) or _is_users(fn.value):
         return None
     obj, source = fn.value, fn.source
+    if any(obj is other for other in around):
+        raise Break("call", f"a {type(obj).__qualname__} that holds itself, and functions of the program's")
+    around = (*around, obj)
     held = [(key, part) for key, part in _parts(obj) if holds_user_code(part)]
     keys = tuple(key for key, _ in held)
-    values = tuple(_part_value(cap, part, _part_source(source, key)) for key, part in held)
+    values = tuple(_part_value(cap, part, _part_source(source, key), around) for key, part in held)
     if issubclass(type(obj), types.FunctionType):
         return LibraryV(WithCells(obj, keys), values)
     if type(obj).__name__ == "PjitFunction":
@@ -116,16 +121,16 @@ def open_callable(cap: Capture, fn: Value) -> LibraryV | None:
     return LibraryV(WithAttributes(obj, keys), values)
 
 
-def _part_value(cap: Capture, part: Any, source: S.Source | None) -> Value:
+def _part_value(cap: Capture, part: Any, source: S.Source | None, around: tuple[Any, ...]) -> Value:
     value = wrap(cap, part, source) if source is not None else from_python(cap, part)
     if is_sequence(value):
-        items = [_opened(cap, v) for v in items_of(cap, value)]
+        items = [_opened(cap, v, around) for v in items_of(cap, value)]
         return TupleV(items, value.cls) if is_tuple(value) else ListV(items)
-    return _opened(cap, value)
+    return _opened(cap, value, around)
 
 
-def _opened(cap: Capture, value: Value) -> Value:
-    return open_callable(cap, value) or value
+def _opened(cap: Capture, value: Value, around: tuple[Any, ...]) -> Value:
+    return open_callable(cap, value, around) or value
 
 
 def _part_source(source: S.Source | None, key: Any) -> S.Source | None:

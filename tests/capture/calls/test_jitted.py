@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -321,3 +322,25 @@ def test_a_librarys_method_compiled_in_the_closure_of_a_function_made_anew():
 
 
 APPLY = compiled(NET.apply)
+
+
+@jax.jit
+@eqx.filter_custom_vjp
+def doubled(x):
+    return x * 2
+
+
+@doubled.__wrapped__.def_fwd
+def doubled_fwd(perturbed, x):
+    return x * 2, None
+
+
+@doubled.__wrapped__.def_bwd
+def doubled_bwd(residuals, grad, perturbed, x):
+    return grad * 3
+
+
+def test_a_librarys_callable_that_holds_itself():
+    """Its own rules have it in their cells: Python ran the whole function."""
+    check_one_graph(lambda x: (doubled(x) + 1, jax.grad(lambda t: doubled(t).sum())(x)), (X,), (jnp.ones((2, 2)),),
+                    captures=2)

@@ -311,3 +311,30 @@ def test_the_way_back_from_one_array(same):
     trees = [{"w": jnp.ones((2 if same else 2 + n % 2, 3)) * n, "n": jnp.arange(3)} for n in range(12)]
     settled(unraveled, [ravel_pytree(p) for p in trees], most=3)
     settled(unraveled_by_object, [(Raveled(p),) for p in trees], most=3)
+
+
+def tripled(factor):
+    @eqx.filter_custom_vjp
+    def f(x):
+        return x * 1
+
+    @f.def_fwd
+    def f_fwd(perturbed, x):
+        return x, None
+
+    @f.def_bwd
+    def f_bwd(residuals, grad, perturbed, x):
+        return grad * factor
+
+    return f
+
+
+def test_what_holds_itself_is_not_followed_for_ever():
+    """A function of `eqx.filter_custom_vjp` is in the cells of its own rules: Python's recursion limit, or seconds for
+    each capture."""
+    dynacomp.reset()
+    compiled = dynacomp.jit(lambda f, x: jax.grad(f)(x) + f(x), backend="eager")
+    for made in (tripled, tripled, lambda n: jax.jit(tripled(n)), lambda n: jax.jit(tripled(n))):
+        assert compiled(made(3.0), jnp.float32(2.0)) == 5.0
+    stats = dynacomp.stats()
+    assert "depth" not in stats["frames_eager"] and stats["frames_captured"] <= 8, stats
