@@ -49,6 +49,7 @@ from dynacomp.capture.tracing import equinox_modules
 from dynacomp.capture.tracing.failures import is_entered, is_made, unpacked
 from dynacomp.capture.tracing.library_objects import RULE_METHODS, open_callable
 from dynacomp.capture.tracing.lowered_args import of_attributes
+from dynacomp.capture.tracing.plain_numbers import primal
 from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.callables import BuiltinMethodV, FunctionV, MethodV, PartialV
@@ -60,6 +61,7 @@ from dynacomp.capture.values.constant import (
     is_exactly,
     is_known_literal,
     is_open,
+    object_of,
     peek,
     stands_for,
 )
@@ -359,8 +361,20 @@ _call_object.__name__ = _call_object.__qualname__ = "call"
 
 def _library(cap: Capture, fn: LibraryV, args: list[Value], kwargs: dict[str, Value]) -> Value:
     donations.refuse(cap, fn.real, args, kwargs)
-    return masked_updates.updated(cap, fn, args, kwargs) or library_call(
+    return masked_updates.updated(cap, fn, args, kwargs) or _of_numbers(cap, fn, args, kwargs) or library_call(
         cap, _call_object, [fn, *args], kwargs, name=getattr(fn.make, "__name__", None))
+
+
+def _of_numbers(cap: Capture, fn: Value, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+    """A call of what `jax.custom_jvp` has made that is given no array, as one of the function in it; None of others."""
+    plain = None if kwargs else primal(cap, fn, args)
+    if plain is None:
+        return None
+    inner, given = plain
+    real = object_of(inner)
+    if issubclass(type(real), types.FunctionType) and is_library(real):  # its node would have arrays for the numbers
+        return inline(cap, as_function(cap, inner), given, kwargs)  # type: ignore[arg-type]
+    return call(cap, inner, given, kwargs)
 
 
 def _identity(obj: Any) -> Any:
@@ -448,7 +462,7 @@ def _by_class(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Valu
         return donations.called(cap, obj, args, kwargs, lambda: jitted.called(cap, obj, inner, args, kwargs))
     donations.refuse(cap, obj, args, kwargs)
     if is_library(obj):
-        return library_call(cap, obj, args, kwargs)
+        return _of_numbers(cap, fn, args, kwargs) or library_call(cap, obj, args, kwargs)
     if isinstance(obj, C_FUNCTIONS):
         return _c_function(cap, obj, args, kwargs)
     if module_name(type(obj)) == "numpy":

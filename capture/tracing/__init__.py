@@ -17,5 +17,6 @@
                          entered
     library_objects      Library callables that hold user functions: `jax.value_and_grad(loss)`,
                          `jax.custom_vjp(f)`,
+    plain_numbers        Calls of `jax.custom_jvp(f)` that are given no array: `f` alone runs
     equinox_modules      Equinox's modules: what their metaclass does when one is made, and when it may be changed
 """

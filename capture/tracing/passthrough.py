@@ -189,7 +189,7 @@ def as_numbers(cap: Capture, fn: Any, lowered: tuple, leaves: list[Any], shown: 
             return leaf
         if type(value.hint) not in WITH_DTYPES:
             raise NeedsConcrete(value)
-        return Passed(leaf.shape, leaf.dtype, leaf.weak_type, _with_dtype(
+        return Passed(leaf.shape, leaf.dtype, leaf.weak_type, with_dtype(
             value, WITH_DTYPES[type(value.hint)], leaf.dtype, typeof(value.hint)))
 
     return list(map(number, leaves, shown, through))
@@ -208,7 +208,8 @@ def _stays_number(standin: Standin, node: Node) -> bool:
     return True
 
 
-def _with_dtype(value: ScalarV, cls: type, dtype: Any, aval: Any) -> ObjectV:
+def with_dtype(value: ScalarV, cls: type, dtype: Any, aval: Any) -> ObjectV:
+    """A number that changes, as JAX gives one a dtype: a `TypedFloat`."""
     made = ObjectV(cls, attrs={"dtype": Const(dtype), "aval": Const(aval)})
     made.payload = value
     return made
@@ -230,7 +231,7 @@ def _as_handed(value: ScalarV, found: Any) -> Value | None:
     if type(found) is type(value.hint):
         return value
     if type(found) in typed_scalar_types:
-        return _with_dtype(value, type(found), found.dtype, found.aval)
+        return with_dtype(value, type(found), found.dtype, found.aval)
     if isinstance(found, jax.Array):
         return None
     raise NeedsConcrete(value)
