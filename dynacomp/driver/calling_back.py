@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jax import block_until_ready
-
 from dynacomp import notices
 from dynacomp.capture._native import RunPlainly
 from dynacomp.capture.base.interrupts import ours
@@ -36,7 +34,10 @@ def giving_up(program: Callable[..., Any], file: str, line: int) -> Callable[...
     """`program`, or plain Python where that fails; what is not the callback's exception is told."""
     def run(*arrays: Any) -> Any:
         try:
-            return block_until_ready(program(*arrays))
+            found = program(*arrays)
+            for x in found:  # JAX's function of trees takes as long as a small program
+                x.block_until_ready()
+            return found
         except ours(Exception) as error:  # XLA's, or what a seam makes of it
             if CALLBACK not in str(error):
                 notices.tell("fallback", file, line, f"{type(error).__name__} in a compiled region: {error}; the call "

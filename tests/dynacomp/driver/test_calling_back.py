@@ -81,13 +81,12 @@ def test_a_handler_in_the_program(capsys):
     check(fn, breaks=1, captures=3)
 
 
-def test_interrupts_are_no_reason_to_start_again(monkeypatch):
-    def stop(x):
+def test_interrupts_are_no_reason_to_start_again():
+    def stop(*arrays):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dynacomp.driver.calling_back.block_until_ready", stop)
     with pytest.raises(KeyboardInterrupt):
-        dynacomp.jit(lambda x: eqx.error_if(x, x[0] < 0, "negative"))(jnp.ones(2))
+        giving_up(stop, "file", 1)(jnp.ones(2))
 
 
 def test_what_a_program_says_never_reaches_the_caller():
