@@ -31,8 +31,10 @@ import numpy as np
 
 from dynacomp.capture import _native
 from dynacomp.capture.arithmetic.operators import CONTAINER_OPS
+from dynacomp.capture.base.classes import has_dict, own_dict
 from dynacomp.capture.base.errors import Break, Unbuildable
 from dynacomp.capture.base.literals import is_literal
+from dynacomp.capture.bytecode.resume import original_of
 from dynacomp.capture.calls.calls import BUILTIN_METHODS, BUILTINS
 from dynacomp.capture.calls.instances import instantiate
 from dynacomp.capture.kinds.attrs import CYTHON
@@ -52,7 +54,7 @@ from dynacomp.capture.values.questions import is_list, is_opaque, is_size
 from dynacomp.capture.values.standing import GivenGeneratorV, PrivateV, StateV
 from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping import ndarrays, seeded_generators
-from dynacomp.capture.wrapping.builder import WRAPPERS, remember, wrap
+from dynacomp.capture.wrapping.builder import WRAPPERS, opaque, remember, wrap
 from dynacomp.capture.wrapping.class_attrs import MISSING, lookup
 from dynacomp.capture.wrapping.constants import from_python
 
@@ -240,11 +242,25 @@ def copied(cap: Capture, value: PrivateV, deep: bool) -> Value:
 
 
 def _existing(cap: Capture, obj: Any, source: S.Source) -> Value:
-    """A generator that the call is given: what it draws is known before the program runs (see `seeded_generators`)."""
+    """A generator that the call is given: what it draws is known before the program runs (see `seeded_generators`).
+    One with a method of its own is Python's; so is one that the frame has made ahead of a break: numbers that it draws
+    are the frame's own, which are expected to change."""
+    table = own_dict(obj) if has_dict(type(obj)) else {}
+    if not seeded_generators.DRAWS.isdisjoint(table) or _has_made(cap.root.code, source):
+        return opaque(cap, obj, source)
     cap.guards.add("is_type", source, type(obj))
+    if has_dict(type(obj)):
+        cap.guards.add("keys", S.DictOf(source), tuple(table))
     made = GivenGeneratorV(obj, source=source)
     remember(cap, obj, made)
     return made
+
+
+def _has_made(code: types.CodeType, source: S.Source) -> bool:
+    """Whether what a resume function has there is a variable of the function that it goes on with, no parameter."""
+    original = original_of(code)
+    return code is not original and type(source) is S.Local and source.name in original.co_varnames[
+        original.co_argcount + original.co_kwonlyargcount:]
 
 
 def _attribute_of_existing(cap: Capture, value: GivenGeneratorV, name: str) -> Value:
