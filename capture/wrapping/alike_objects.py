@@ -50,7 +50,13 @@ class Said(S.Source):
 def is_known_by_content(obj: Any) -> bool:
     """Whether `alike` can tell more of an object than that it is the same."""
     cls = type(obj)
-    return cls in ROWS or module_name(cls).partition(".")[0] in OF_JAX and not callable(obj)
+    return not holds_constants(obj) and (
+        cls in ROWS or module_name(cls).partition(".")[0] in OF_JAX and not callable(obj))
+
+
+def holds_constants(obj: Any) -> bool:
+    """Whether it is a jaxpr with constants: arrays, which are others where it is made anew."""
+    return type(obj) in (Jaxpr, *CLOSED) and bool(getattr(obj, "consts", ()))
 
 
 def alike(one: Any, other: Any) -> bool:

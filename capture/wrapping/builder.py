@@ -49,7 +49,7 @@ from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import CellV, ObjectV, OpaqueV
 from dynacomp.capture.values.questions import is_scalar
 from dynacomp.capture.values.value import Lazy, MutableV, Value
-from dynacomp.capture.wrapping.alike_objects import Said, alike, is_known_by_content
+from dynacomp.capture.wrapping.alike_objects import Said, alike, holds_constants, is_known_by_content
 from dynacomp.capture.wrapping.builtin_subclasses import (
     NUMBERS,
     is_bare_named_tuple,
@@ -441,20 +441,19 @@ def one_object(cap: Capture, obj: Any, source: S.Source) -> Value:
     """An object that never changes, known by its identity until others come in its place: one that is only looked at
     (a date, a weak reference) at once; what is called, after many. One of JAX's (a pullback's jaxpr) is known by what
     it says, while that changes seldom."""
-    if is_known_by_content(obj):
-        said = Said(source)
-        if S.belongs_to_call(source) and cap.root.policy.changes_often(said):
-            return opaque(cap, obj, source)
+    mark = Mark(obj)  # no address: one made anew often stands where the last one stood
+    by_content, said = is_known_by_content(obj), Said(source)
+    looked_at = not is_pure_module(module_name(type(obj))) and (
+        not callable(obj) or issubclass(type(obj), weakref.ReferenceType)) or holds_constants(obj)
+    if S.belongs_to_call(source) and (
+            cap.root.policy.changes_often(source) or by_content and cap.root.policy.changes_often(said)
+            or looked_at and cap.root.policy.scalar(source, mark)):
+        return opaque(cap, obj, source)
+    cap.numbers.scalars[source] = mark
+    if by_content:
         cap.numbers.scalars[said] = repr(obj)
         cap.guards.add("alike", source, obj, alike)
         return Const(obj, source=source)
-    mark = Mark(obj)  # no address: one made anew often stands where the last one stood
-    looked_at = not is_pure_module(module_name(type(obj))) and (
-        not callable(obj) or issubclass(type(obj), weakref.ReferenceType))
-    if S.belongs_to_call(source) and (
-            cap.root.policy.changes_often(source) or looked_at and cap.root.policy.scalar(source, mark)):
-        return opaque(cap, obj, source)
-    cap.numbers.scalars[source] = mark
     return _identity(cap, obj, source)
 
 

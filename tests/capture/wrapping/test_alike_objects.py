@@ -124,9 +124,16 @@ def test_an_operator_made_anew_in_each_call():
         of = jax.ShapeDtypeStruct(a.shape[:1], a.dtype)
         return lx.FunctionLinearOperator(lambda v: a @ v, of, lx.positive_semidefinite_tag)
 
+    if jax.__version_info__ >= (0, 12):  # since then its jaxpr holds the constants, too, which are others each time
+        return settles(lambda op, v: op.mv(v) + 1, lambda i: (operator(jnp.eye(3) * (2 + i)), X), 3, ["argument"])
     settles(lambda op, v: op.mv(v) + 1, lambda i: (operator(jnp.eye(3) * (2 + i)), X), most=1)
     settles(lambda op, v: lx.linear_solve(op, v, lx.CG(1e-5, 1e-5)).value,
             lambda i: (operator(jnp.eye(3) * (2 + i)), X), most=1)
+
+
+def test_a_jaxpr_with_constants_of_its_own_is_itself():
+    one, other = (jax.make_jaxpr(lambda x, c=X + i: x * c)(X) for i in range(2))
+    assert one.consts and not is_known_by_content(one) and not alike(one, other)
 
 
 def test_a_changing_number_in_a_jaxpr_is_right_however_many_come():
