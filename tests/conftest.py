@@ -113,7 +113,7 @@ MEDIUM = ("benchmarks", "capture/base/test_interrupts.py", "capture/base/test_re
           "lowering/primitives/test_placing.py", "lowering/primitives/test_translate.py", "strict")
 BARELY_OPTIMISED = ("capture", "changing", "codegen", "corpus", "dynacomp", "frameworks", "lowering", "settling")
 EXACT = ("codegen/conformance", "codegen/cpp/test_accuracy.py")
-OF_JAX = ("arithmetic", "bodies", "graph", "numbers", "rows", "tracing", "wrapping")
+OF_JAX = ("arithmetic", "bodies", "graph", "hosting", "numbers", "rows", "tracing", "wrapping")
 OF_JAX_PATHS = tuple(str(ROOT / "tests" / "capture" / name) for name in OF_JAX)
 MEDIUM_PATHS = tuple(str(ROOT / "tests" / name) for name in MEDIUM)
 BARELY_PATHS = tuple(str(ROOT / "tests" / name) for name in BARELY_OPTIMISED)
