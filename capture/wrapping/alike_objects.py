@@ -31,6 +31,7 @@ from dynacomp.capture.wrapping.builtin_subclasses import is_bare_named_tuple
 from dynacomp.capture.wrapping.immutability import TREEDEF, says_constants
 
 OF_JAX = ("jax", "jaxlib")
+TRACED = (Jaxpr, ClosedJaxpr, _HashableCallableShim)  # what may differ though it says the same in short
 CLOSED = (ClosedJaxpr,) if ClosedJaxpr is not Jaxpr else ()  # JAX 0.12 has one class of both
 # types of arrays, and where these lie
 VALUES = (jax.core.AbstractValue, jax.ShapeDtypeStruct, jax.sharding.Sharding, jax.sharding.Mesh,
@@ -57,6 +58,24 @@ def is_known_by_content(obj: Any) -> bool:
 def holds_constants(obj: Any) -> bool:
     """Whether it is a jaxpr with constants: arrays, which are others where it is made anew."""
     return type(obj) in (Jaxpr, *CLOSED) and bool(getattr(obj, "consts", ()))
+
+
+def in_short(obj: Any) -> Any:
+    """What an object says, so short that it can be kept; objects that are alike say the same. The program's
+    classes are asked nothing, whose objects may stand in a jaxpr, as structures and rules."""
+    match obj:
+        case Jaxpr():
+            return hash(tuple(map(_equation_in_short, obj.eqns)))
+        case functools.partial():
+            return hash(tuple(map(in_short, obj.args)))
+        case _HashableCallableShim():
+            return in_short(obj.fun)
+    return repr(obj) if issubclass(type(obj), VALUES) else type(obj).__qualname__
+
+
+def _equation_in_short(eqn: Any) -> tuple[Any, ...]:
+    types = [(getattr(v.aval, "shape", None), str(getattr(v.aval, "dtype", ""))) for v in eqn.outvars]
+    return eqn.primitive.name, *types, *(str(v.val) for v in eqn.invars if type(v) is Literal)
 
 
 def alike(one: Any, other: Any) -> bool:
@@ -122,7 +141,7 @@ def _bound(places: dict[Any, Any], ours: Any, others: Any) -> bool:
     if len(ours) != len(others):
         return False
     places.update(zip(ours, others))
-    return all(type(a) is type(b) and a.aval == b.aval for a, b in zip(ours, others))
+    return all(type(a) is type(b) and alike(a.aval, b.aval) for a, b in zip(ours, others))
 
 
 def _read(places: dict[Any, Any], ours: Any, others: Any) -> bool:
@@ -131,7 +150,7 @@ def _read(places: dict[Any, Any], ours: Any, others: Any) -> bool:
 
 
 def _literals(one: Literal, other: Any) -> bool:
-    if type(other) is not Literal or one.aval != other.aval or type(one.val) is not type(other.val):
+    if type(other) is not Literal or not alike(one.aval, other.aval) or type(one.val) is not type(other.val):
         return False
     if one.val is other.val:
         return True

@@ -49,7 +49,7 @@ from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import CellV, ObjectV, OpaqueV
 from dynacomp.capture.values.questions import is_scalar
 from dynacomp.capture.values.value import Lazy, MutableV, Value
-from dynacomp.capture.wrapping.alike_objects import Said, alike, holds_constants, is_known_by_content
+from dynacomp.capture.wrapping.alike_objects import TRACED, Said, alike, holds_constants, in_short, is_known_by_content
 from dynacomp.capture.wrapping.builtin_subclasses import (
     NUMBERS,
     is_bare_named_tuple,
@@ -449,9 +449,10 @@ def one_object(cap: Capture, obj: Any, source: S.Source) -> Value:
             cap.root.policy.changes_often(source) or by_content and cap.root.policy.changes_often(said)
             or looked_at and cap.root.policy.scalar(source, mark)):
         return opaque(cap, obj, source)
-    cap.numbers.scalars[source] = mark
+    if not by_content or type(obj) in TRACED:  # what stands beside them is as it was
+        cap.numbers.scalars[source] = mark
     if by_content:
-        cap.numbers.scalars[said] = repr(obj)
+        cap.numbers.scalars[said] = in_short(obj)
         cap.guards.add("alike", source, obj, alike)
         return Const(obj, source=source)
     return _identity(cap, obj, source)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dynacomp
-from dynacomp.capture.wrapping.alike_objects import alike, is_known_by_content
+from dynacomp.capture.wrapping.alike_objects import alike, in_short, is_known_by_content
 
 X = jnp.arange(1.0, 4.0)
 
@@ -143,3 +143,36 @@ def test_a_changing_number_in_a_jaxpr_is_right_however_many_come():
         pull = jax.vjp(scaled(float(i)), X)[1]
         np.testing.assert_allclose(compiled(pull, X), pull(X)[0] * 2, rtol=1e-6)
     assert dynacomp.stats()["frames_captured"] < 20
+
+
+@jax.tree_util.register_pytree_node_class
+class Told:
+    """Its structure holds an object of the program's, which can be asked nothing unnoticed."""
+
+    def __init__(self, x, asked):
+        self.x, self.asked = x, asked
+
+    def tree_flatten(self):
+        return (self.x,), self.asked
+
+    @classmethod
+    def tree_unflatten(cls, asked, leaves):
+        return cls(*leaves, asked)
+
+
+class Asked:
+    def __repr__(self):
+        raise AssertionError("asked for its text")
+
+
+def test_what_is_the_programs_in_a_jaxpr_is_asked_nothing():
+    asked = Asked()
+    kept = jax.custom_vjp(lambda x: Told(x * 2, asked))
+    kept.defvjp(lambda x: (kept(x), x), lambda held, ct: (ct.x * held,))
+    settles(lambda pull, x: pull(x)[0] * 2, lambda i: (jax.vjp(lambda x: kept(x).x, X + i)[1], X), 9, ["argument"])
+
+
+def test_two_that_are_alike_say_the_same_in_short():
+    one, other = (jax.linearize(jnp.tanh, X)[1].func for _ in range(2))
+    assert alike(one, other) and in_short(one) == in_short(other)
+    assert in_short(jax.make_jaxpr(scaled(2.0))(X).jaxpr) != in_short(jax.make_jaxpr(scaled(3.0))(X).jaxpr)
