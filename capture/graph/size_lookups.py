@@ -17,6 +17,8 @@ import dis
 from collections.abc import Iterator
 from types import CodeType, FrameType
 
+from jax._src import api_util, tree_util
+
 from dynacomp.capture.base.remembered import remembered
 
 INSTRUCTIONS = frozenset({
@@ -41,6 +43,17 @@ def is_asked_kind(asking: FrameType | None) -> bool:
     if asking is None or str(asking.f_globals.get("__name__")).partition(".")[0] in TRACERS:
         return False
     return asking.f_lasti in kind_places(asking.f_code)
+
+
+# The classes that hold static arguments in the keys of JAX's caches, by its versions. Trees of such keys are compared
+# whatever their hashes.
+STATIC_ARGUMENTS = frozenset(cls.__eq__.__code__ for cls in (
+    getattr(tree_util, "Static", None), getattr(api_util, "_HashableWithStrictTypeEquality", None)) if cls is not None)
+
+
+def is_static_argument(asking: FrameType) -> bool:
+    """Whether JAX asks if it has traced a function for this static argument."""
+    return asking.f_code in STATIC_ARGUMENTS
 
 
 def hashing(asking: FrameType) -> FrameType:

@@ -31,7 +31,7 @@ from jax._src import core, dtypes
 from jax._src.export.shape_poly import dim_as_value_p
 from jax.errors import InconclusiveDimensionOperation
 
-from dynacomp.capture.graph.size_lookups import is_asked_kind
+from dynacomp.capture.graph.size_lookups import is_asked_kind, is_static_argument
 from dynacomp.capture.graph.size_orders import answered, equal, is_array, ordered
 
 Expr: TypeAlias = Any  # a Size or an int
@@ -103,6 +103,8 @@ class Size:
             return False
         if unknown and self.terms == other.terms:
             return True
+        if is_static_argument(asking):  # JAX keeps what it traces for longer than that holds
+            return False
         difference = canonical(self - other)
         if type(difference) is int:
             return difference == 0

@@ -211,7 +211,8 @@ def _load(expr: Load, scope: Scope, vector: bool) -> str:
 
 def _offsets(expr: Load, scope: Scope) -> tuple[str, str] | None:
     """Where lanes that lie anywhere are: from which element on, and a register of offsets from there. They are computed
-    in 32 bits, which wrap on the way; None where they do not fit, or are no sum of multiples of lanes."""
+    in 32 bits, which wrap on the way; None where they do not fit, or are no sum of multiples of lanes. In a widened
+    buffer each element is a register, in which a lane finds its own."""
     moving = names_in(expr.index) & (scope.vectors | {scope.var})
     if scope.numels.get(expr.buffer, NEAR) >= NEAR or not moving & scope.vectors:
         return None
@@ -223,7 +224,10 @@ def _offsets(expr: Load, scope: Scope) -> tuple[str, str] | None:
         return None
     lanes = [f"affine_lanes<int32_t>(lanes, {scope.call(name)}, 1)" if name == scope.var
              else f"convert<int32_t>({scope.call(name)})" for name in steps]
-    return scope.index(rest), " + ".join(f"{code}*(int32_t)({s})" for code, s in zip(lanes, steps.values()))
+    wide = f"*({scope.lanes})" if expr.buffer in scope.widened else ""
+    offsets = [f"{code}*(int32_t)({s}{wide})" for code, s in zip(lanes, steps.values())]
+    first = f"({scope.index(rest)}){wide}" if wide else scope.index(rest)
+    return first, " + ".join([*offsets, "affine_lanes<int32_t>(lanes, 0, 1)"] if wide else offsets)
 
 
 def _scalar_load(expr: Load, scope: Scope, where: str) -> str:

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax.errors import InconclusiveDimensionOperation
 
+import dynacomp
 from dynacomp.capture import _native
 from dynacomp.capture.graph import size_scope
 from dynacomp.capture.graph.size_evaluation import evaluate, postfix
@@ -156,6 +157,28 @@ def test_keys_of_caches_are_no_questions():
     with scope.decides():
         assert not space["__eq__"](n, 8)
     assert not scope.relations and size_scope.LEAST == 1
+
+
+def drawn(theta, key, n):
+    noise = jax.random.normal(key, (n, len(theta)))
+    return [float(jnp.sum(theta + row)) for row in noise]
+
+
+def test_a_size_that_is_known_is_no_number_in_jaxs_caches():
+    """`n == 4` held from the loop on, and the trace for (n, 4) was found for (4, 4) ever after: "'Size' object has no
+    attribute '_evaluate'", from JAX run eagerly."""
+    dynacomp.reset()
+    compiled, theta = dynacomp.jit(drawn, backend="eager"), jnp.arange(4.0)
+    for n in (3, 4):
+        compiled(theta, jax.random.key(n), n)
+    assert dynacomp.stats()["frames_captured"] == 2
+    scope = Scope()
+    with scope.decides():
+        n = scope.symbol("n", 7)
+        made = jax.eval_shape(lambda key: jax.random.normal(key, (n, 7)), jax.random.key(0))
+        assert n == 7 and made.shape == (7, 7)
+    for shape in ((3, 4), (4, 4), (7, 7)):
+        assert jax.random.normal(jax.random.key(0), shape).shape == shape
 
 
 def test_sizes_of_one_hash_are_told_apart_in_time():

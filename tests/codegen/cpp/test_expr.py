@@ -63,6 +63,28 @@ def test_offsets_stay_in_their_register(name):
     assert "gather_at(" in text and "[&](int l)" not in text and "int64_t>(t" not in text, text
 
 
+def best_of_row(x, w, v):
+    z = jnp.tanh(x @ w) @ v
+    return jnp.take_along_axis(z, z.argmax(-1)[:, None], 1)[:, 0]
+
+
+def chosen_of_two(x, w, v):
+    z, other = jnp.tanh(x @ w) @ v, jnp.cos(x @ w) @ v
+    return other[jnp.arange(len(x)), z.argmax(-1)] + z[:, 0]
+
+
+@pytest.mark.parametrize("fn", [best_of_row, chosen_of_two])
+def test_rows_that_lie_in_lanes_are_gathered_from_by_computed_places(fn):
+    """Each lane has a row of its own: the value of the action that another network finds best was another row's."""
+    dynacomp.reset()
+    compiled, w, v = dynacomp.jit(fn), jnp.sin(jnp.arange(18.0)).reshape(3, 6), jnp.cos(jnp.arange(12.0)).reshape(6, 2)
+    for n in (4, 5, 37):
+        x = jnp.sin(jnp.arange(3.0 * n) * 7).reshape(n, 3)
+        np.testing.assert_allclose(compiled(x, w, v), fn(x, w, v), rtol=1e-5, atol=1e-5)
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] == 2 and not stats["breaks"] and not stats["externs"]
+
+
 def test_short_rows_of_one_array_or_another():
     """Of complex numbers: their halves stand two apart."""
     first, second = (TABLE[:12] + 1j * TABLE[12:24]).reshape(2, 2, 3)
