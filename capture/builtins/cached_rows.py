@@ -39,6 +39,7 @@ from dynacomp.capture.wrapping.builder import WRAPPERS, one_object, opaque, wrap
 from dynacomp.capture.wrapping.object_attrs import DESCRIPTORS
 
 NAMES = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, np.dtype)  # what is a key by its identity
+METACLASSES = (type, type(type(np.dtype(bool))))  # whose classes are, too: NumPy's classes of dtypes
 
 
 MISSING: Any = object()
@@ -106,7 +107,8 @@ def _is_key(value: Value) -> bool:
     obj: Any = value.value
     if not _lives_long(obj):
         return False
-    return is_literal(obj) or isinstance(obj, NAMES) or type(obj) is type or is_pure_module(module_name(type(obj)))
+    return is_literal(obj) or isinstance(obj, NAMES) or type(obj) in METACLASSES or (
+        is_pure_module(module_name(type(obj))))
 
 
 def _lives_long(obj: Any) -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from dynacomp.capture.symbolic.lessons import Stored
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.computed import ArrayV
@@ -31,7 +32,7 @@ def is_constant(cap: Capture, value: ArrayV) -> bool:
     real = value.real
     if type(real) is not np.ndarray or real.nbytes > MAX_GUARDED or not real.flags.c_contiguous:
         return False
-    return value.source is None or isinstance(value.source, CONSTANT_PLACES) and not _changes(cap) and all(
+    return value.source is None or isinstance(value.source, CONSTANT_PLACES) and not _changes(cap, value) and all(
         type(d) is int for d in value.aval.shape)
 
 
@@ -41,6 +42,8 @@ def is_data(cap: Capture, value: Any) -> bool:
         cap, value)
 
 
-def _changes(cap: Capture) -> bool:
-    """Whether so many entries were made already that what NumPy is given can be no constant of another one."""
-    return cap.root.policy.changes_often(S.Host("truth", (), bool))
+def _changes(cap: Capture, value: ArrayV) -> bool:
+    """Whether so many entries were made already that what NumPy is given can be no constant of another one, or the
+    array has been seen to change: once may be the second of two that take turns."""
+    assert value.source is not None
+    return any(map(cap.root.policy.changes_often, (S.Host("truth", (), bool), Stored(value.source))))

@@ -42,6 +42,14 @@ class Data(S.Source):
 
 
 @dataclass(frozen=True)
+class Stored(S.Source):
+    """A question: whether calls have missed entries, more than once, because the NumPy array at `base` held something
+    else."""
+
+    base: S.Source
+
+
+@dataclass(frozen=True)
 class Lesson:
     """Something that an earlier attempt learned: break before step `step` of the outermost frame. because: the guards
     that the break itself rests on, and the symbols in them with their places and values."""

@@ -20,7 +20,7 @@ from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.containers import ListV
 from dynacomp.capture.values.value import Lazy, Value
 
-GUARDS = ("len", "keys", "names", "set", "set_layout")  # the kinds that hold for one content
+GUARDS = ("len", "keys", "names", "set", "set_layout", "content")  # the kinds that hold for one content
 ATTRIBUTES = (S.DictOf, S.ThreadDict)
 
 
@@ -62,8 +62,10 @@ def in_parts(cap: Capture, source: S.Source | None) -> bool:
 
 def item_at(cap: Capture, v: ListV, index: int) -> Value | Lazy | None:
     """`v[index]` of a list of which not all is known; None where it is to be looked at whole."""
+    if -len(v.appended) <= index < 0:  # the program's own, whatever stood there before
+        return v.appended[index]  # type: ignore[no-any-return]
     length = list.__len__(v.real)
     if not -len(v.appended) - length <= index < length or not in_parts(cap, v.source):
         return None
     before = index if index >= 0 else index + len(v.appended)
-    return v.appended[index] if index < 0 <= before else Lazy(v.real[before], S.Item(v.source, before))  # type: ignore[arg-type]
+    return Lazy(v.real[before], S.Item(v.source, before))  # type: ignore[arg-type]

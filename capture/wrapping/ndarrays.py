@@ -142,7 +142,7 @@ def holds_array(cap: Capture, values: Iterable[Value]) -> bool:
 
 
 def _is_plain(obj: Any) -> bool:
-    return is_literal(obj) or isinstance(obj, (np.generic, np.dtype)) or isinstance(obj, type) or (
+    return is_literal(obj) or isinstance(obj, (np.generic, np.dtype, np._CopyMode)) or isinstance(obj, type) or (
         isinstance(obj, slice) and is_literal((obj.start, obj.stop, obj.step))) or isinstance(obj, np.ufunc)
 
 

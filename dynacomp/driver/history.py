@@ -45,7 +45,7 @@ from dynacomp.capture.hosting.made_anew import Anew
 from dynacomp.capture.kinds.keys import Identity
 from dynacomp.capture.numbers.dynamic_scalars import Pinned
 from dynacomp.capture.reconstruct.counted_numbers import Counted
-from dynacomp.capture.symbolic.lessons import Data, Frozen, Policy
+from dynacomp.capture.symbolic.lessons import Data, Frozen, Policy, Stored
 from dynacomp.capture.values.sources import At, Count, Dim, Host, Local, Source, passed
 from dynacomp.capture.wrapping.alike_objects import Said
 from dynacomp.capture.wrapping.changing_contents import Content, Part
@@ -70,6 +70,7 @@ HOLDER = re.compile(r"""\[(?:-?\d+|'[^']*'|"[^"]*")\](?=\.)""")  # the key of an
 ROW = re.compile(r"(?<!\d\])\[\d+\](?=(?:\[\d+\])*$)")  # where in a list a number is, or the row that it is in
 PEERS = 2  # objects, or items, of one container where something changes: that of the others is expected to
 OBJECT = "<"  # how the words begin that a guard has for an object
+STORED = " holds the same "  # in a guard on the content of an array
 TEXT = re.compile(r"'[^']*'|\"[^\"]*\"")  # in words: it may hold anything
 LOOPS = "what loops that Python runs go through"
 COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
@@ -497,6 +498,8 @@ OFTEN: dict[type, Callable[[History, Seen, Options, Any], bool]] = {
         or history.misses_by(source.base) > 0),
     Said: lambda history, seen, options, source: len(seen.scalars.get(repr(source), ())) > MAX_SAID,
     Data: lambda history, seen, options, source: history.data,
+    Stored: lambda history, seen, options, source: options.dynamic is not False and (
+        history.misses_by(source.base) >= MAX_FRESH),
     Host: lambda history, seen, options, source: history.is_torn() or (
         history.captures >= options.recompile_limit // 2),
     Dim: lambda history, seen, options, source: len(
@@ -515,8 +518,9 @@ def is_lasting(history: History, seen: Seen, info: Any) -> bool:
 def note_content(history: History, container: str, said: str) -> None:
     """Notes that a call had another content of a container than an entry expects; once, however many of the functions
     that the frame goes on with expect it: parameters that come back sorted are one change to all of them. Objects have
-    no words of their own: what is said of them by a later entry is something else."""
-    said = f"{said} #{history.captures}" if OBJECT in TEXT.sub("", said) else said
+    no words of their own, nor has what is stored in an array: what is said of them by a later entry is something
+    else."""
+    said = f"{said} #{history.captures}" if any(word in TEXT.sub("", said) for word in (OBJECT, STORED)) else said
     if container and said not in history.expected:
         history.expected.add(said)
         history.contents[container] += 1

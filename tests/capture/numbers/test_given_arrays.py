@@ -239,3 +239,29 @@ def test_an_array_of_a_closure_whose_length_changes_is_data():
         np.testing.assert_allclose(compiled(*given), f(*given), rtol=1e-6)
         caps.append(dynacomp.stats()["frames_captured"] - before)
     assert caps[0] and sum(caps) <= 4 and not any(caps[2:]) and not dynacomp.stats()["frames_eager"], caps
+
+
+class Queue:
+    def __init__(self, of):
+        self.keys, self.at = np.zeros((8, 3), of), 0
+
+    def put(self, rows):
+        self.keys[self.at:self.at + len(rows)] = rows
+        self.at = (self.at + len(rows)) % 8
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+def test_an_array_that_an_object_holds_is_data_once_it_has_changed_again(dtype):
+    """A queue of keys, an evaluation set that another takes the place of: the transposed array was a constant of half
+    of all entries that a code may have."""
+    queue = Queue(dtype)
+
+    def scores(z):
+        return jax.grad(lambda z: (z @ queue.keys.T).sum())(z)
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(scores, backend="eager")
+    for n in range(7):
+        np.testing.assert_allclose(compiled(jnp.ones((2, 3)) * n), scores(jnp.ones((2, 3)) * n))
+        queue.put(np.full((2, 3), n + 1))
+    assert dynacomp.stats()["frames_captured"] == 3 and not dynacomp.stats()["breaks"]

@@ -171,3 +171,19 @@ def test_tuples_of_ever_other_lengths_are_read_by_python():
         assert found[1] == expected[1]
         made.append(dynacomp.stats()["frames_captured"])
     assert not dynacomp.stats()["frames_eager"] and made[-1] == made[5] <= 7
+
+
+def logged(h, x):
+    h.lists["loss"].append(x.sum())
+    h.lists["seen"].append(float(len(x)))
+    return {k: v[-1] for k, v in h.lists.items()}
+
+
+def test_what_the_program_has_appended_is_read_whatever_stood_there_before():
+    """`log[-1]` behind `log.append` looked at the whole log, and guarded its length: a capture more."""
+    dynacomp.reset()
+    compiled, held, plain, captured = dynacomp.jit(logged, backend="eager"), Held(), Held(), []
+    for n in range(5):
+        assert str(compiled(held, X + n)) == str(logged(plain, X + n))
+        captured.append(dynacomp.stats()["frames_captured"])
+    assert captured == [1, 2, 2, 2, 2] and not dynacomp.stats()["breaks"] and len(held.lists["loss"]) == 5

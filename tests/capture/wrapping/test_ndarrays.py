@@ -11,6 +11,7 @@ import pytest
 import dynacomp
 from dynacomp import counters
 from dynacomp.driver.pipeline import INTERPRETER
+from tests.capture.program_kit import check_one_graph
 
 pytestmark = pytest.mark.medium
 TABLE = np.arange(12.0).reshape(3, 4)
@@ -181,3 +182,11 @@ def test_methods_of_an_array_of_objects_see_its_content():
         for name, fn in program.items():
             assert repr(compiled[name](jnp.ones(2))) == repr(fn(jnp.ones(2)))
     assert "internal" not in dynacomp.stats()["frames_eager"]
+
+
+def test_how_an_array_is_copied_is_a_constant():
+    """As SciPy's `xp.asarray` says it."""
+    def f(x):
+        return x * np.array([1.0, 2.0], copy=np._CopyMode.IF_NEEDED, dtype=np.float32)
+
+    check_one_graph(f, (jnp.arange(2.0),), (jnp.ones(2),))
