@@ -13,6 +13,7 @@
               functions
     attention  Attention as one node: `softmax(scale * q k^T + bias) v`, however einsums, masks and
               dimensions of one spell it
+    triangles  Masks made of positions alone: what they are on each side of a line, whatever their sizes
     kernels   Kernels that the program brings for patterns of several operations, and the pass that puts
               them in
     recompute  What a step keeps for later, and what it computes again: less memory where much would be kept for long

@@ -21,7 +21,8 @@ import numpy as np
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.graph.avals import Aval
 from dynacomp.capture.graph.graph import OUTPUT, PLACEHOLDER, Builder, Graph, Node, node_at, nodes_in
-from dynacomp.lowering.passes.core import as_node, dead_code, substituted, users_of
+from dynacomp.lowering.passes.core import as_node, dead_code, merge_common, substituted, users_of
+from dynacomp.lowering.passes.triangles import Form, forms, is_lower
 from dynacomp.lowering.primitives.attention import ATTENTION
 from dynacomp.lowering.primitives.exact import evaluated
 from dynacomp.lowering.primitives.ops import OPS, has_effects, is_call
@@ -76,9 +77,10 @@ def fuse_attention(graph: Graph) -> Graph:
     found = {n: f for n in graph.calls if (f := attention_at(n)) is not None and is_closed(f, users) and applies(f)}
     if not found:
         return graph
-    causal = {n: f.mask is not None and is_causal(graph, f) for n, f in found.items()}
+    known = forms(graph)
+    causal = {n: f.mask is not None and is_causal(graph, f.mask, f, known) for n, f in found.items()}
     make = lambda n: lambda builder, new: written(builder, found[n], causal[n], new)
-    return substituted(graph, {n: make(n) for n in found})
+    return merge_common(substituted(graph, {n: make(n) for n in found}))  # layers of one mask have one bias
 
 
 def attention_at(node: Node) -> Found | None:
@@ -296,18 +298,19 @@ def _both_nodes(node: Node) -> bool:
     return len([*of_class(Node, node.args)]) == len(node.args)
 
 
-def is_causal(graph: Graph, found: Found) -> bool:
-    """Whether the mask, made of nothing but positions, lets query i see the keys up to i: found by computing it."""
-    assert found.mask is not None
-    mask = found.mask
+def is_causal(graph: Graph, mask: Seen, found: Found, known: dict[Node, Form]) -> bool:
+    """Whether the mask, made of nothing but positions, lets query i see the keys up to i: from what is `known` of it,
+    whatever the sizes are, or by computing it."""
     below = narrow(mask)
+    if [lab for lab in below.labels if lab is not None] != ["q", found.key]:
+        return False
+    if below.node in known:
+        return is_lower(known[below.node], below.labels.index("q"), below.labels.index(found.key), found.keep)
     sizes = below.node.aval.shape
     if not all(isinstance(n, int) for n in sizes) or math.prod(sizes) > MOST_EVALUATED:
         return False
     before = set(_ancestors(below.node))
     if any(n.op == PLACEHOLDER or has_effects(n) for n in before):
-        return False
-    if [lab for lab in below.labels if lab is not None] != ["q", found.key]:
         return False
     ordered = [n for n in graph.nodes if n in before]
     only = Graph((*ordered, Node(OUTPUT, "output", args=((below.node,),))), graph.consts)

@@ -133,6 +133,29 @@ def test_compiled_it_is_one_kernel(name):
     assert "attention" in region.kernels and "matmul" not in region.kernels
 
 
+def test_a_causal_mask_of_sizes_that_change_is_never_in_memory():
+    def two_layers(x, mask):
+        for _ in range(2):
+            s = jnp.einsum("hqd,hkd->hqk", x, x)
+            x = jax.nn.softmax(jnp.where(jnp.tril(jnp.ones(s.shape[1:], bool)), s, -jnp.inf)) @ x
+        for _ in range(2):
+            x = jax.nn.softmax(jnp.where(mask, jnp.einsum("hqd,hkd->hqk", x, x), -jnp.inf)) @ x
+        return x
+
+    seen = []
+    look = passes.default().insert(lambda g: seen.append(attentions(g)) or g, name="look", after="fuse_attention")
+    dynacomp.reset()
+    compiled = dynacomp.jit(two_layers, fullgraph=True, options={"passes": look})
+    for n in (64, 70, 81, 2, 90):
+        x, mask = array(2, n, 8), jnp.asarray(RANDOM.random((n, n)) > 0.3).at[:, 0].set(True)
+        np.testing.assert_allclose(compiled(x, mask), two_layers(x, mask), rtol=1e-4, atol=1e-5)
+    assert dynacomp.stats()["frames_captured"] == 2
+    causal = [[node.kwargs["causal"] for node in nodes] for nodes in seen]
+    assert causal[1] == [True, True, False, False], causal
+    _, _, one, other = seen[1]
+    assert one.args[3] is other.args[3]  # the same bias for all layers of one mask
+
+
 def test_not_where_numerics_are_exact():
     fn, args, _ = FOUND["two dimensions"]
     seen = []
