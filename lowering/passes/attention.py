@@ -106,7 +106,7 @@ def applies(found: Found) -> bool:
     assert found.queries and found.keys
     operands = (found.queries.node, found.keys.node, found.values.node, found.product)
     dtypes = {str(n.aval.dtype) for n in operands}
-    columns = [total(n.aval.shape[-1:]) for n in operands]
+    columns = [total([found.queries.sizes.get("d", 1)]), total([found.values.sizes.get("w", 1)])]
     if found.precision != found.product.kwargs.get("precision"):
         return False
     rows = found.weights.sizes
@@ -302,10 +302,11 @@ def is_causal(graph: Graph, mask: Seen, found: Found, known: dict[Node, Form]) -
     """Whether the mask, made of nothing but positions, lets query i see the keys up to i: from what is `known` of it,
     whatever the sizes are, or by computing it."""
     below = narrow(mask)
-    if [lab for lab in below.labels if lab is not None] != ["q", found.key]:
-        return False
-    if below.node in known:
+    solid = [lab for lab in below.labels if lab is not None]
+    if below.node in known and {"q", found.key} <= set(solid):
         return is_lower(known[below.node], below.labels.index("q"), below.labels.index(found.key), found.keep)
+    if solid != ["q", found.key]:
+        return False
     sizes = below.node.aval.shape
     if not all(isinstance(n, int) for n in sizes) or math.prod(sizes) > MOST_EVALUATED:
         return False

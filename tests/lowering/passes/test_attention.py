@@ -63,6 +63,14 @@ FOUND = {
     "a bias of fewer dimensions": (lambda q, k, v, b: jax.nn.softmax(q @ k.swapaxes(-1, -2) * 0.2 + b) @ v,
                                    (array(3, 2, 72, 8), array(3, 2, 50, 8), array(3, 2, 50, 12), array(2, 1, 50)),
                                    False),
+    "more keys than columns are allowed": (lambda q, k, v: jax.nn.softmax(q @ k.swapaxes(-1, -2)) @ v,
+                                           (array(1, 32, 8), array(1, 600, 8), array(1, 600, 8)), False),
+    "keys seen through a map": (lambda q, k, v: jax.vmap(lambda q, k, v: jax.nn.softmax(q @ k.T) @ v)(q, k, v),
+                                (array(2, 72, 8), array(2, 700, 8), array(2, 700, 8)), False),
+    "a causal mask for each of a batch": (
+        lambda q, k, v: out(jax.nn.softmax(jnp.where(
+            jnp.broadcast_to(jnp.arange(72), (2, 72))[:, None, :, None]
+            >= jnp.broadcast_to(jnp.arange(64), (2, 64))[:, None, None], scores(q, k), -jnp.inf)), v), (Q, K, V), True),
     "a batch of one": (lambda q, k, v: jax.nn.softmax(q @ k.swapaxes(-1, -2)) @ v,
                        (array(1, 4, 72, 8), array(1, 4, 72, 8), array(1, 4, 72, 8)), False),
 }
