@@ -59,18 +59,33 @@ inline float weigh(float* row, int64_t count, Running& known) {
     return factor;
 }
 
+// row = scale * row + bias, or where that marks hidden keys the fill.
+template <class B>
+void add_bias(const Attention& v, float* row, int64_t count, const B* bias, int64_t step) {
+    const float scale = float(v.scale), fill = float(v.fill);
+    if (!v.marks)
+        for (int64_t c = 0; c < count; c++) row[c] = row[c] * scale + widen<float>(bias[c * step]);
+    else
+        for (int64_t c = 0; c < count; c++) {
+            const float add = widen<float>(bias[c * step]), sum = row[c] * scale + add;
+            row[c] = add == -__builtin_inff() ? fill : sum;
+        }
+}
+
 // Scales scores of queries [i, i + rows) against keys [j, j + count), adds the bias, masks.
 template <class B>
 void mask(const Attention& v, float* scores, int64_t rows, int64_t count, int64_t i, int64_t j, const B* bias) {
-    const int64_t padded = ceil_quotient(count, lanes<float>) * lanes<float>;
+    const int64_t padded = ceil_quotient(count, lanes<float>) * lanes<float>, step = v.bias[4];
     for (int64_t r = 0; r < rows; r++) {
         float* row = scores + r * key_block;
         const float scale = float(v.scale);
-        for (int64_t c = 0; c < count; c++) row[c] *= scale;
-        if (bias) {
-            const B* line = bias + (i + r) * v.bias[2] + j * v.bias[3];
-            for (int64_t c = 0; c < count; c++) row[c] += widen<float>(line[c * v.bias[3]]);
-        }
+        const B* line = bias + (bias ? (i + r) * v.bias[3] + j * step : 0);
+        if (!bias)
+            for (int64_t c = 0; c < count; c++) row[c] *= scale;
+        else if (step == 1)  // the compiler's vectors
+            add_bias(v, row, count, line, 1);
+        else
+            add_bias(v, row, count, line, step);
         const int64_t seen = v.causal ? larger(0, smaller(count, i + r + 1 - j)) : count;
         for (int64_t c = seen; c < padded; c++) row[c] = -__builtin_inff();
     }
@@ -105,6 +120,22 @@ inline void score_dots(const float* queries, const float* keys, int64_t key_stri
         }
 }
 
+// What hidden keys [j, keys) add to a query whose scores are no larger than what they are filled with.
+template <class S>
+void add_hidden(const Attention& v, const S* values, int64_t j, float* sums, Running& known) {
+    const float fill = float(v.fill);
+    if (known.maximum > fill + 104.0f || j >= v.keys) return;  // exp(-104) is 0
+    const float top = known.maximum > fill ? known.maximum : fill;
+    const float factor = exponential(Vector<float>{} + (known.maximum - top))[0];
+    const float weight = exponential(Vector<float>{} + (fill - top))[0];
+    known = {top, known.sum * factor + weight * float(v.keys - j)};
+    for (int64_t c = 0; c < v.width; c++) {
+        float sum = 0;
+        for (int64_t k = j; k < v.keys; k++) sum += widen<float>(values[k * v.v[3] + c * v.v[4]]);
+        sums[c] = sums[c] * factor + weight * sum;
+    }
+}
+
 // Queries [first, last) of one head.
 template <class S, class B>
 void attend(const Attention& v, const S* q, const S* k, const S* values, const B* bias, S* out, int64_t first,
@@ -118,23 +149,23 @@ void attend(const Attention& v, const S* q, const S* k, const S* values, const B
     float* sums = floats(scratch<3>(count * (ldo + 2) * 4));
     Running* known = (Running*)(sums + count * ldo);
     float* queries = floats(scratch<4>(count * v.depth * 4));
-    pack<float>(q + first * v.q[2], v.q[2], v.q[3], count, v.depth, v.depth, queries, v.depth);
+    pack<float>(q + first * v.q[3], v.q[3], v.q[4], count, v.depth, v.depth, queries, v.depth);
     for (int64_t i = 0; i < count; i++) known[i] = {-__builtin_inff(), 0.0f};
     for (int64_t x = 0; x < count * ldo; x++) sums[x] = 0.0f;
     const bool floating = std::is_same_v<S, float>;
-    const bool dots = floating && count <= 4 && v.k[3] == 1;  // so few queries are not worth packing the keys
-    const bool in_place = floating && v.v[3] == 1 && v.width % NR == 0;
+    const bool dots = floating && count <= 4 && v.k[4] == 1;  // so few queries are not worth packing the keys
+    const bool in_place = floating && v.v[4] == 1 && v.width % NR == 0;
     const int64_t end = v.causal ? smaller(v.keys, last) : v.keys;
     for (int64_t j = 0; j < end; j += key_block) {
         const int64_t width = smaller(key_block, end - j);
-        if (!dots) pack_panels(k + j * v.k[2], v.k[3], v.k[2], v.depth, width, keys);
-        if (!in_place) pack_panels(values + j * v.v[2], v.v[2], v.v[3], width, v.width, weighted);
+        if (!dots) pack_panels(k + j * v.k[3], v.k[4], v.k[3], v.depth, width, keys);
+        if (!in_place) pack_panels(values + j * v.v[3], v.v[3], v.v[4], width, v.width, weighted);
         for (int64_t i = 0; i < count; i += rows_at_once) {
             const int64_t rows = smaller(rows_at_once, count - i);
             const int64_t seen = v.causal ? smaller(width, first + i + rows - j) : width;
             if (seen <= 0) continue;
             if (dots)
-                score_dots(queries, (const float*)(const void*)(k + j * v.k[2]), v.k[2], rows, seen, v.depth, scores);
+                score_dots(queries, (const float*)(const void*)(k + j * v.k[3]), v.k[3], rows, seen, v.depth, scores);
             else
                 multiply_panels({queries + i * v.depth, v.depth, true}, keys, rows, seen, v.depth, scores, key_block);
             mask(v, scores, rows, seen, first + i, j, bias);
@@ -147,15 +178,17 @@ void attend(const Attention& v, const S* q, const S* k, const S* values, const B
             for (int64_t c = 0; c < v.width; c += NR)  // panels are `width` deep, of which `seen` count
                 with_width<float>(v.width - c, [&](auto vectors) {
                     const float* panel = weighted + c * width;
-                    if (in_place) panel = (const float*)(const void*)(values + j * v.v[2] + c);
+                    if (in_place) panel = (const float*)(const void*)(values + j * v.v[3] + c);
                     multiply_rows<float, decltype(vectors)::value>(rows, seen, {scores, key_block, true}, panel,
-                                                                   in_place ? v.v[2] : NR, sums + i * ldo + c, ldo, true);
+                                                                   in_place ? v.v[3] : NR, sums + i * ldo + c, ldo, true);
                 });
         }
     }
+    if (v.causal && v.fill != -__builtin_inf())
+        for (int64_t i = 0; i < count; i++) add_hidden(v, values, first + i + 1, sums + i * ldo, known[i]);
     for (int64_t i = 0; i < count; i++)
         for (int64_t c = 0; c < v.width; c++)
-            out[(first + i) * v.out[2] + c * v.out[3]] = narrow<S>(sums[i * ldo + c] / known[i].sum);
+            out[(first + i) * v.out[3] + c * v.out[4]] = narrow<S>(sums[i * ldo + c] / known[i].sum);
 }
 
 }  // namespace tile
@@ -164,7 +197,7 @@ template <class S, class B>
 void attention(const dynacomp_runtime* rt, const Attention& v, const S* q, const S* k, const S* values, const B* bias,
                S* out) {
     using namespace tile;
-    const int64_t heads = v.batch * v.heads;
+    const int64_t heads = v.batch * v.heads * v.group;
     if (heads <= 0 || v.queries <= 0) return;
     const int64_t wanted = ceil_quotient(2 * larger(1, rt->threads), heads);
     const int64_t block = smaller(512, ceil_quotient(ceil_quotient(v.queries, query_block), wanted) * query_block);
@@ -172,8 +205,9 @@ void attention(const dynacomp_runtime* rt, const Attention& v, const S* q, const
     const double work = double(heads) * double(v.queries) * double(v.keys) * double(v.depth + v.width);
     parallel(rt, tasks, work < parallel_work ? tasks : 1, [&](int64_t begin, int64_t end) {
         for (int64_t task = begin; task < end; task++) {
-            const int64_t b = task / blocks / v.heads, h = task / blocks % v.heads;
-            const auto at = [&](const int64_t (&strides)[4]) { return b * strides[0] + h * strides[1]; };
+            const int64_t head = task / blocks, b = head / v.group / v.heads, h = head / v.group % v.heads;
+            const int64_t g = head % v.group;
+            const auto at = [&](const int64_t (&strides)[5]) { return b * strides[0] + h * strides[1] + g * strides[2]; };
             const int64_t first = (blocks - 1 - task % blocks) * block;  // the longest causal rows first
             attend(v, q + at(v.q), k + at(v.k), values + at(v.v), bias ? bias + at(v.bias) : bias, out + at(v.out), first,
                    smaller(first + block, v.queries));

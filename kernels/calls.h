@@ -43,10 +43,12 @@ bool outer_products(const dynacomp_runtime* rt, const Conv& v, const T* lhs, con
 
 // attention.h; `bias` may be null; S is the type of q, k, v and out.
 struct Attention {
-    int64_t batch, heads, queries, keys, depth, width;  // q, k have `depth` columns, v and out `width`
-    int64_t q[4], k[4], v[4], out[4], bias[4];          // strides of (batch, head, row, column)
+    int64_t batch, heads, group, queries, keys, depth, width;  // q, k have `depth` columns, v and out `width`
+    int64_t q[5], k[5], v[5], out[5], bias[5];  // strides of (batch, head, of its group, row, column)
     double scale;
     bool causal;  // query i sees keys <= i
+    bool marks;   // a bias of -inf marks what is hidden
+    double fill;  // the score of what is hidden
 };
 template <class S, class B>
 void attention(const dynacomp_runtime* rt, const Attention& v, const S* q, const S* k, const S* values, const B* bias,

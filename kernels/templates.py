@@ -395,10 +395,11 @@ def attention_call(
 ) -> str:
     *inputs, out = pointers(dtypes, operands, results)
     inputs = inputs if len(inputs) == 4 else [*inputs, f"(const {STORAGE[dtypes[0].name]}*)nullptr"]
-    sizes = [expr(params[s]) for s in ("batch", "heads", "queries", "keys", "depth", "width")]
+    sizes = [expr(params[s]) for s in ("batch", "heads", "group", "queries", "keys", "depth", "width")]
     names = ("q_strides", "k_strides", "v_strides", "out_strides", "bias_strides")
-    strides = ["{" + ", ".join(map(expr, params.get(s, (0, 0, 0, 0)))) + "}" for s in names]
-    flags = [repr(float(params["scale"])), "true" if params["causal"] else "false"]
+    strides = ["{" + ", ".join(map(expr, params.get(s, (0, 0, 0, 0, 0)))) + "}" for s in names]
+    flags = [repr(float(params["scale"])), *("true" if params[s] else "false" for s in ("causal", "marks"))]
+    flags.append("-__builtin_inf()" if params["fill"] == -np.inf else repr(float(params["fill"])))
     fields = ", ".join([*sizes, *strides, *flags])
     return f"dynacomp::attention(rt, dynacomp::Attention{{{fields}}}, {', '.join(inputs)}, {out});"
 
@@ -412,17 +413,21 @@ def attention_instance(dtypes: Dtypes) -> str:
 def attention_reference(
     params: Params, q: np.ndarray, k: np.ndarray, v: np.ndarray, bias: np.ndarray | None = None
 ) -> tuple[np.ndarray, ...]:
-    b, h, s, t, d, w = (int(params[x]) for x in ("batch", "heads", "queries", "keys", "depth", "width"))
-    view = lambda x, rows, columns, name: strided(x, (b, h, rows, columns), params[name]).astype(np.float64)
-    scores = view(q, s, d, "q_strides") @ view(k, t, d, "k_strides").swapaxes(2, 3) * float(params["scale"])
+    b, h, g, s, t, d, w = (int(params[x]) for x in ("batch", "heads", "group", "queries", "keys", "depth", "width"))
+    view = lambda x, rows, columns, name: strided(x, (b, h, g, rows, columns), params[name]).astype(np.float64)
+    scores = view(q, s, d, "q_strides") @ view(k, t, d, "k_strides").swapaxes(3, 4) * float(params["scale"])
+    hidden = np.zeros((s, t), bool)
     if bias is not None:
-        scores = scores + view(bias, s, t, "bias_strides")
+        add = view(bias, s, t, "bias_strides")
+        hidden = (add == -np.inf) & params["marks"]
+        scores = scores + add
     if params["causal"]:
-        scores = np.where(np.tril(np.ones((s, t), bool)), scores, -np.inf)
+        hidden = hidden | ~np.tril(np.ones((s, t), bool))
+    scores = np.where(hidden, params["fill"], scores)
     weights = np.exp(scores - scores.max(-1, keepdims=True, initial=-1e300))
     result = weights / weights.sum(-1, keepdims=True) @ view(v, t, w, "v_strides")
-    out = np.zeros(b * h * s * w, np.float64)
-    strided(out, (b, h, s, w), params["out_strides"])[...] = result
+    out = np.zeros(b * h * g * s * w, np.float64)
+    strided(out, (b, h, g, s, w), params["out_strides"])[...] = result
     return (out,)
 
 
@@ -430,11 +435,12 @@ ATTENTION = Template(
     name="attention",
     header="attention.h",
     doc="""(q, k, v[, bias]) -> out = softmax(scale * q k^T + bias) v per batch and head, never holding the scores of
-    more than 32 queries. params: batch, heads, queries, keys, depth (columns of q, k), width (of v, out); scale (a
-    number); causal (query i sees keys <= i); q_strides, k_strides, v_strides, out_strides, bias_strides of
-    (batch, head, row, column), any, in elements (0 broadcasts: shared key heads, a bias per key). out is dense in
-    some order. q, k, v, out of one dtype, f32, bf16 or f16; the bias of any of them. A bias of -inf masks; a query
-    that sees nothing gives NaN. The reference's result is flat float64.""",
+    more than 32 queries. params: batch, heads, group (heads of queries that share one of keys), queries, keys, depth
+    (columns of q, k), width (of v, out); scale (a number); causal (query i sees keys <= i); marks (a bias of -inf marks
+    what is hidden) and fill (a number, the score of what is hidden); q_strides, k_strides, v_strides, out_strides,
+    bias_strides of (batch, head, of its group, row, column), any, in elements (0 broadcasts: shared key heads, a bias
+    per key). out is dense in some order. q, k, v, out of one dtype, f32, bf16 or f16; the bias of any of them. A query
+    that sees nothing but fills of -inf gives NaN. The reference's result is flat float64.""",
     applies=attention_applies,
     call=attention_call,
     instances=lambda params, dtypes: (attention_instance(dtypes),),

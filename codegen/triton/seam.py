@@ -99,18 +99,21 @@ def attention(
     params: Params, dtypes: Sequence[np.dtype], q: Any, k: Any, v: Any, bias: Any = None
 ) -> tuple[Any, ...]:
     """softmax(scale * q k^T + bias) v: scores and their softmax in float32, the products of what the operands are."""
-    b, h, s, t, d, w = (params[x] for x in ("batch", "heads", "queries", "keys", "depth", "width"))
+    b, h, g, s, t, d, w = (params[x] for x in ("batch", "heads", "group", "queries", "keys", "depth", "width"))
     q, k, v = (
-        strided(x, (b, h, *shape), params[name])
+        strided(x, (b, h, g, *shape), params[name])
         for x, shape, name in ((q, (s, d), "q_strides"), (k, (t, d), "k_strides"), (v, (t, w), "v_strides"))
     )
     wanted: dict[str, Any] = {"precision": precision_of(params), "preferred_element_type": np.float32}
-    scores = jnp.einsum("bhsd,bhtd->bhst", q, k, **wanted) * params["scale"]
+    scores = jnp.einsum("bhgsd,bhgtd->bhgst", q, k, **wanted) * params["scale"]
+    hidden = jnp.zeros((s, t), bool)
     if bias is not None:
-        scores = scores + strided(bias, (b, h, s, t), params["bias_strides"])
+        add = strided(bias, (b, h, g, s, t), params["bias_strides"])
+        scores, hidden = scores + add, (add == -jnp.inf) & params["marks"]
     if params["causal"]:
-        scores = jnp.where(jnp.tril(jnp.ones((s, t), bool)), scores, -jnp.inf)
-    out = jnp.einsum("bhst,bhtw->bhsw", jax.nn.softmax(scores).astype(v.dtype), v, **wanted)
+        hidden = hidden | ~jnp.tril(jnp.ones((s, t), bool))
+    scores = jnp.where(hidden, np.float32(params["fill"]), scores)
+    out = jnp.einsum("bhgst,bhgtw->bhgsw", jax.nn.softmax(scores).astype(v.dtype), v, **wanted)
     return (in_order(out.astype(dtypes[-1]), params["out_strides"]),)
 
 

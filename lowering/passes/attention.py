@@ -30,7 +30,8 @@ from dynacomp.lowering.sizes.indexing import total
 
 Labels = tuple[Any, ...]  # of a node's dimensions; None for those of one element
 DTYPES = ("float32", "bfloat16", "float16")
-FAR = -1e30  # what a mask puts in place of a score: nothing but such numbers vanish beside any other
+FAR = -1e30  # what a mask puts in place of a score: added to a bias nothing but such numbers are what is left
+BEYOND = -1e3  # a score that hardly any other falls below: what has it need not be looked at
 MOST_EVALUATED = 1 << 22  # elements of a mask that is looked at while compiling
 MOST_DEPTH = 512  # columns of q, k, v that the kernel's blocks are made for
 
@@ -49,7 +50,8 @@ class Seen:
 
 @dataclass(eq=False)
 class Found:
-    """What is known of one attention while it is walked. covered: nodes that go with it."""
+    """What is known of one attention while it is walked. covered: nodes that go with it. Labels of dimensions: "q"
+    queries, "k" keys, "g" heads of queries that share keys, ("b", n) batch, "d" and "w" columns."""
 
     product: Node
     weights: Seen
@@ -73,14 +75,13 @@ def fuse_attention(graph: Graph) -> Graph:
     if names.count("dot_general") < 2 or "exp" not in names:
         return graph
     graph = dead_code(graph)  # what nobody reads reads nothing
-    users = users_of(graph)
+    users, known = users_of(graph), forms(graph)
     found = {n: f for n in graph.calls if (f := attention_at(n)) is not None and is_closed(f, users) and applies(f)}
-    if not found:
-        return graph
-    known = forms(graph)
-    causal = {n: f.mask is not None and is_causal(graph, f.mask, f, known) for n, f in found.items()}
+    causal = {n: f.mask is not None and f.fill <= BEYOND and is_causal(graph, f.mask, f, known)
+              for n, f in found.items()}
     make = lambda n: lambda builder, new: written(builder, found[n], causal[n], new)
-    return merge_common(substituted(graph, {n: make(n) for n in found}))  # layers of one mask have one bias
+    taken = {n: make(n) for n, f in found.items() if causal[n] or is_sum(f)}
+    return merge_common(substituted(graph, taken)) if taken else graph  # layers of one mask have one bias
 
 
 def attention_at(node: Node) -> Found | None:
@@ -111,8 +112,13 @@ def applies(found: Found) -> bool:
         return False
     rows = found.weights.sizes
     return (len(dtypes) == 1 and dtypes <= set(DTYPES) and len(found.batch) <= 2 and max(columns) <= MOST_DEPTH
-            and is_worth(total([rows.get(lab, 1) for lab in found.batch]), total([rows.get("q", 1)]),
+            and is_worth(total([rows.get(lab, 1) for lab in (*found.batch, "g")]), total([rows.get("q", 1)]),
                          total([rows[found.key]])))
+
+
+def is_sum(found: Found) -> bool:
+    """Whether one array says it that is added to the scores: no bias under a mask that lets something of it through."""
+    return found.bias is None or found.mask is None or found.fill <= FAR
 
 
 def is_worth(heads: int, queries: int, keys: int) -> bool:
@@ -130,8 +136,11 @@ def _from_product(node: Node, side: int) -> Found | None:
     contracted, batch = (dims[::1 if side == 0 else -1] for dims in node.kwargs["dimension_numbers"])
     if len(contracted[0]) != 1 or weights is values:
         return None
-    labels: list[Any] = [("b", batch[0].index(d)) if d in batch[0] else "q" for d in range(len(weights.aval.shape))]
+    labels: list[Any] = [("b", batch[0].index(d)) if d in batch[0] else "g" for d in range(len(weights.aval.shape))]
     labels[contracted[0][0]] = "k"
+    rows = [d for d, n in enumerate(weights.aval.shape) if labels[d] == "g" and n != 1]
+    if rows:  # the last of them are the queries
+        labels[rows[-1]] = "q"
     inner: list[Any] = ["w"] * len(values.aval.shape)
     for place, d in enumerate(batch[1]):
         inner[d] = ("b", place)
@@ -230,7 +239,7 @@ def _scores(seen: Seen, found: Found, stage: int) -> bool:
 def _masked(seen: Seen, found: Found, stage: int) -> bool:
     which, cases = node_at(seen.node), seen.node.args[1:]
     fills = [c for c in cases if isinstance(c, np.generic)]
-    if len(cases) != 2 or len(fills) != 1 or not float(fills[0]) <= FAR or which is None or found.mask:
+    if len(cases) != 2 or len(fills) != 1 or not float(fills[0]) < math.inf or which is None or found.mask:
         return False
     found.fill, found.keep = float(fills[0]), isinstance(cases[0], np.generic)
     found.mask = Seen(which, seen.labels)
@@ -288,7 +297,10 @@ def _first_product(seen: Seen, found: Found) -> bool:
     with_key = [s is not None and found.key in s.labels for s in sides]
     if None in sides or with_key.count(True) != 1 or shared != wanted:
         return False
-    found.keys, found.queries = sides[with_key.index(True)], sides[with_key.index(False)]
+    keys, queries = sides[with_key.index(True)], sides[with_key.index(False)]
+    if keys is None or not {"q", "g"}.isdisjoint(keys.labels):
+        return False
+    found.keys, found.queries = keys, queries
     found.batch = tuple(lab for lab in outs[:len(batch[0])] if lab is not None)
     found.precision = node.kwargs.get("precision")
     return True
@@ -344,16 +356,17 @@ def written(builder: Builder, found: Found, causal: bool, new: Any) -> Node:
     """The attention's value, in the shape of the last product."""
     assert found.queries and found.keys
     pad = (None,) * (2 - len(found.batch))
-    rows, columns = (*pad, *found.batch, "q"), (*pad, *found.batch, found.key)
+    rows, columns = (*pad, *found.batch, "g", "q"), (*pad, *found.batch, found.key)
     build = _Writer(builder, found.product)
     args = [build.arranged(found.queries, (*rows, "d"), new), build.arranged(found.keys, (*columns, "d"), new),
             build.arranged(found.values, (*columns, "w"), new)]
     bias = None if causal and found.bias is None else build.bias(found, causal, new)
     if bias is not None:
         args.append(build.arranged(bias, (*rows, found.key), {bias.node: bias.node}))
-    shape = (*args[0].aval.shape[:3], args[2].aval.shape[3])
+    shape = (*args[0].aval.shape[:4], args[2].aval.shape[3])
     asked = {} if found.precision is None else {"precision": found.precision}
-    params = {"scale": found.scale, "causal": causal, **asked}
+    marks = bias is not None and found.mask is not None and found.bias is None
+    params = {"scale": found.scale, "causal": causal, "marks": marks, "fill": found.fill, **asked}
     aval = Aval(shape, found.product.aval.dtype)
     whole = builder.call(ATTENTION, tuple(args), params, (aval,), found.product.where)
     result = build.first(whole, aval)
@@ -384,7 +397,8 @@ class _Writer:
         return node if same else self.call("transpose", (node,), {"permutation": order}, aval)
 
     def bias(self, found: Found, causal: bool, new: Any) -> Seen | None:
-        """What is added to the scores: the bias, and as much where the mask hides them that they vanish in it."""
+        """What is added to the scores: the bias, and as much where the mask hides them that they vanish in it; marks
+        where there is no bias."""
         given = [None if seen is None else narrow(seen) for seen in (found.bias, None if causal else found.mask)]
         if given[1] is None:
             return None if given[0] is None else Seen(self.node(new[given[0].node]), given[0].labels)
@@ -392,7 +406,7 @@ class _Writer:
         mask = found.mask if both else given[1]
         assert mask is not None
         kept = self.node(new[found.bias.node]) if both and found.bias else None
-        fill = np.asarray(found.fill, np.float32 if kept is None else kept.aval.dtype)[()]
+        fill = np.float32(-np.inf) if kept is None else np.asarray(found.fill, kept.aval.dtype)[()]
         other = np.float32(0) if kept is None else kept
         cases = (fill, other) if found.keep else (other, fill)
         which = self.node(new[mask.node])
@@ -415,8 +429,8 @@ class _Writer:
         side = 0 if found.product.args[0] is found.weights.node else 1
         batch = found.product.kwargs["dimension_numbers"][1][side]
         shared = [found.weights.labels[d] for d in batch]
-        owners = (found.weights, "q"), (found.values, "w")
-        frees = [[lab for lab in seen.labels if lab == own] for seen, own in owners]
+        owners = (found.weights, ("g", "q")), (found.values, ("w",))
+        frees = [[lab for lab in seen.labels if lab in own] for seen, own in owners]
         order = [lab for lab in (*shared, *frees[side], *frees[1 - side]) if lab is not None]
         sizes = dict(zip(labels, result.aval.shape))
         solid = [lab for lab in labels if lab in order]

@@ -65,7 +65,8 @@ class Form:
         """With other dimensions: for each the one that it was, or None."""
         if self.line is None:
             return self
-        return replace(self, line=replace(self.line, steps=tuple(0 if d is None else self.line.steps[d] for d in places)))
+        steps = tuple(0 if d is None else self.line.steps[d] for d in places)
+        return replace(self, line=replace(self.line, steps=steps))
 
 
 Rule = Callable[[Node, list[Form]], Form | None]

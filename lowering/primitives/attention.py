@@ -1,8 +1,10 @@
 """Attention as an Op of ours: what the pass `fuse_attention` finds, and `kernels/attention.h` computes.
 
-    attention(q[b,h,s,d], k[b,h,t,d], v[b,h,t,w], bias[b or 1, h or 1, s or 1, t]?, scale=, causal=, precision=)
-            -> ([b,h,s,w],)
-        softmax(scale * q k^T + bias) v; causal: query i sees the keys up to i; precision: of both products
+    attention(q[b,h,g,s,d], k[b,h,t,d], v[b,h,t,w], bias[b or 1, h or 1, g or 1, s or 1, t]?, scale=, causal=, marks=,
+              fill=, precision=) -> ([b,h,g,s,w],)
+        softmax(scale * q k^T + bias) v, g heads of queries to one of keys and values; causal: query i sees the keys up
+        to i; marks: a bias of -inf marks what is hidden; fill: the score of what is hidden, a number; precision: of
+        both products
 """
 
 from __future__ import annotations
@@ -17,22 +19,23 @@ from dynacomp.lowering.primitives.ops import OPS, Op
 from dynacomp.lowering.primitives.own import new_op
 
 
-def reference(q: Any, k: Any, v: Any, bias: Any = None, *, scale: float, causal: bool,
+def reference(q: Any, k: Any, v: Any, bias: Any = None, *, scale: float, causal: bool, marks: bool, fill: float,
               precision: Any = None) -> list[Any]:
     """The same in JAX, in float32."""
     wanted: dict[str, Any] = {"precision": precision, "preferred_element_type": np.float32}
-    scores = jnp.einsum("bhsd,bhtd->bhst", q, k, **wanted) * np.float32(scale)
+    scores = jnp.einsum("bhgsd,bhtd->bhgst", q, k, **wanted) * np.float32(scale)
+    hidden = jnp.zeros(scores.shape[3:], bool)
     if bias is not None:
-        scores = scores + bias.astype(np.float32)
+        scores, hidden = scores + bias.astype(np.float32), (bias == -jnp.inf) & marks
     if causal:
-        scores = jnp.where(jnp.tril(jnp.ones(scores.shape[2:], bool)), scores, -jnp.inf)
-    weights = jax.nn.softmax(scores, -1)
-    return [jnp.einsum("bhst,bhtw->bhsw", weights, v, **wanted).astype(v.dtype)]
+        hidden = hidden | ~jnp.tril(jnp.ones(scores.shape[3:], bool))
+    weights = jax.nn.softmax(jnp.where(hidden, np.float32(fill), scores), -1)
+    return [jnp.einsum("bhgst,bhtw->bhgsw", weights, v, **wanted).astype(v.dtype)]
 
 
-def _shape(q: Any, k: Any, v: Any, bias: Any = None, *, scale: float, causal: bool, precision: Any = None) -> list[Any]:
-    del k, bias, scale, causal, precision
-    return [jax.ShapeDtypeStruct((*q.shape[:3], v.shape[3]), v.dtype)]
+def _shape(q: Any, k: Any, v: Any, bias: Any = None, **params: Any) -> list[Any]:
+    del k, bias, params
+    return [jax.ShapeDtypeStruct((*q.shape[:4], v.shape[3]), v.dtype)]
 
 
 ATTENTION: Op = OPS[new_op("attention", _shape, reference).name]

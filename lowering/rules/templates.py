@@ -213,15 +213,16 @@ def _top_k_params(node: Node, *_: Strides) -> dict[str, Any]:
 
 
 def _attention_operands(node: Node) -> tuple[tuple[Node, Groups], ...]:
-    return tuple((x, ((0,), (1,), (2,), (3,))) for x in node.args)
+    return tuple((x, tuple((d,) for d in range(len(shape_of(x))))) for x in node.args)
 
 
 def _attention_params(node: Node, q: Strides, k: Strides, v: Strides, *bias: Strides) -> dict[str, Any]:
-    (batch, heads, queries, depth), (_, _, keys, width) = shape_of(node.args[0]), shape_of(node.args[2])
-    out = strides((batch, heads, queries, width))
-    return {"batch": batch, "heads": heads, "queries": queries, "keys": keys, "depth": depth, "width": width,
-            "q_strides": q, "k_strides": k, "v_strides": v, "out_strides": out,
-            "scale": node.kwargs["scale"], "causal": node.kwargs["causal"],
+    (batch, heads, group, queries, depth), (_, _, keys, width) = shape_of(node.args[0]), shape_of(node.args[2])
+    out = strides((batch, heads, group, queries, width))
+    return {"batch": batch, "heads": heads, "group": group, "queries": queries, "keys": keys, "depth": depth,
+            "width": width, "q_strides": q, "k_strides": (*k[:2], 0, *k[2:]), "v_strides": (*v[:2], 0, *v[2:]),
+            "out_strides": out,
+            **{name: node.kwargs[name] for name in ("scale", "causal", "marks", "fill")},
             **({"bias_strides": bias[0]} if bias else {}), **_precision(node)}
 
 

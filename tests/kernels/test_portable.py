@@ -47,16 +47,19 @@ DEPTHWISE = IMAGE | {"k": 6, "groups": 6, "rhs_strides": (9, 9, 3, 1), "out_stri
 HEADS = {
     "batch": 1,
     "heads": 2,
+    "group": 1,
     "queries": 40,
     "keys": 50,
     "depth": 16,
     "width": 16,
     "scale": 0.25,
     "causal": False,
-    "q_strides": (0, 640, 16, 1),
-    "k_strides": (0, 800, 16, 1),
-    "v_strides": (0, 800, 16, 1),
-    "out_strides": (0, 640, 16, 1),
+    "marks": False,
+    "fill": -np.inf,
+    "q_strides": (0, 640, 0, 16, 1),
+    "k_strides": (0, 800, 0, 16, 1),
+    "v_strides": (0, 800, 0, 16, 1),
+    "out_strides": (0, 640, 0, 16, 1),
 }
 F32, F16, BF16 = (("float32",) * 3), (("float16",) * 3), (("bfloat16",) * 3)
 CALLS = {

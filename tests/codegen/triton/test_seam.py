@@ -64,16 +64,20 @@ CONV = {
 ATTENTION = {
     "batch": 2,
     "heads": 3,
+    "group": 2,
     "queries": 5,
     "keys": 5,
     "depth": 4,
     "width": 4,
     "scale": 0.5,
     "causal": True,
-    "q_strides": (60, 4, 12, 1),
-    "k_strides": (60, 4, 12, 1),
-    "v_strides": (60, 4, 12, 1),
-    "out_strides": (60, 4, 12, 1),
+    "marks": True,
+    "fill": -9.0,
+    "q_strides": (120, 4, 60, 12, 1),
+    "k_strides": (60, 4, 0, 12, 1),
+    "v_strides": (60, 4, 0, 12, 1),
+    "out_strides": (120, 4, 60, 12, 1),
+    "bias_strides": (0, 0, 0, 5, 1),
 }
 PRODUCT = {"batch": 2, "m": 3, "n": 4, "k": 5, "a_strides": (15, 1, 3), "b_strides": (0, 4, 1)}
 CASES = {
@@ -81,7 +85,8 @@ CASES = {
     "conv": (CONV, (values(2, 7, 8, 4), values(3, 2, 2, 6))),
     "sort": ({"dimension": 1, "num_keys": 1, "shapes": ((4, 9), (4, 9))}, (values(4, 9), values(4, 9) * 2)),
     "top_k": ({"rows": 4, "n": 9, "k": 3}, (values(4, 9),)),
-    "attention": (ATTENTION, (values(2, 5, 3, 4), values(2, 5, 12), values(2, 60))),
+    "attention": (ATTENTION, (values(4, 5, 3, 4), values(2, 5, 12), values(2, 60),
+                              np.where(values(5, 5) > 0, np.float32(-np.inf), 1))),
 }
 
 
