@@ -21,6 +21,7 @@ from dynacomp.capture.bodies.subgraphs import localise
 from dynacomp.capture.graph.avals import ARRAY_TYPE, KEY_TYPE
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.tracing.failures import calls_out
 from dynacomp.capture.tracing.trace_call import emit_node, library_call
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.callables import BuiltinMethodV
@@ -43,6 +44,7 @@ class Method:
         self.name = self.__name__ = name
         self.__qualname__, self.__module__ = f"Array.{name}", "jax"
 
+    @calls_out
     def __call__(self, array: Any, *args: Any, **kwargs: Any) -> Any:
         return getattr(array, self.name)(*args, **kwargs)
 

@@ -154,7 +154,7 @@ class Standin:
         def body(*args: Any, **kwargs: Any) -> Any:
             return self.called(place, args, kwargs)
 
-        body.__name__ = body.__qualname__ = _name(self.value)
+        body.__name__ = body.__qualname__ = _own_name(self.value)  # which JAX writes into jaxprs and modules
         if self.signature is not None:
             body.__signature__ = self.signature  # type: ignore[attr-defined]
         body._standin = self  # type: ignore[attr-defined]
@@ -441,11 +441,16 @@ def passed_object(cap: Capture, node: Node) -> Any:
     raise Break("argument", "an object that JAX has passed to a body, in another one")
 
 
-def _name(value: Value) -> str:
+def _own_name(value: Value) -> str:
+    """What the program calls a function."""
     if is_made_function(value):
-        name = value.name
-    else:
-        name = getattr(peek(value) if is_const(value) else None, "__name__", "body")
+        return value.name
+    return getattr(peek(value) if is_const(value) else None, "__name__", "body")
+
+
+def _name(value: Value) -> str:
+    """The same as the name of a Graph."""
+    name = _own_name(value)
     return "lambda_" if name == "<lambda>" else name
 
 

@@ -46,7 +46,7 @@ from dynacomp.capture.symbolic.libraries import (
 from dynacomp.capture.symbolic.machine import Capture, execute, new_frame
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.tracing import equinox_modules
-from dynacomp.capture.tracing.failures import is_entered, is_made, unpacked
+from dynacomp.capture.tracing.failures import calls_out, is_entered, is_made, unpacked
 from dynacomp.capture.tracing.library_objects import RULE_METHODS, open_callable
 from dynacomp.capture.tracing.lowered_args import of_attributes
 from dynacomp.capture.tracing.plain_numbers import primal
@@ -351,6 +351,7 @@ def _array(cap: Capture, fn: ArrayV, args: list[Value], kwargs: dict[str, Value]
     raise Break("raises", "an array is called")
 
 
+@calls_out
 def _call_object(obj: Any, *args: Any, **kwargs: Any) -> Any:
     """A layer of a library, called; the target of its node."""
     return obj(*args, **kwargs)

@@ -65,7 +65,8 @@ class Failed(Exception):
 
 
 def calls_out(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorates what calls the function that is traced: what is raised there, C code has raised that was called."""
+    """Decorates what calls the function that is traced: what is raised there, C code has raised that was called, or a
+    function of JAX's own, whose frames JAX takes out of tracebacks."""
     CALLS_OUT.add(function.__code__)
     return function
 

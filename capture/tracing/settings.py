@@ -22,6 +22,7 @@ from jax._src import config
 
 from dynacomp.capture.symbolic.libraries import label
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.tracing.failures import calls_out
 from dynacomp.capture.values.callables import SettingV
 from dynacomp.capture.values.computed import LibraryV
 from dynacomp.capture.values.containers import TupleV
@@ -118,6 +119,7 @@ class Under:
     def __name__(self) -> str:
         return label(self.fn)
 
+    @calls_out
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         with holding(self.settings):
             return self.fn(*args, **kwargs)

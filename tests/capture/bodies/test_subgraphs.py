@@ -584,3 +584,18 @@ def test_a_function_called_again_once_two_sizes_were_found_to_be_one(program):
         got, want = compiled(a, b), program(a, b)
         assert jnp.allclose(got[0], want[0]) and jnp.allclose(got[1], want[1]) and got[2:] == want[2:]
     assert program is counted_twice or dynacomp.stats()["frames_captured"] <= 3 and not dynacomp.stats()["breaks"]
+
+
+def test_functions_have_their_own_names_for_jax():
+    """The text of the module that `jit_<lambda>` is lowered to named it `jit_lambda_` from the second capture on."""
+    doubled = jax.jit(lambda t: t * 2)
+
+    def f(x):
+        return len(doubled.lower(x).as_text()), x + 1
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(f)
+    for n in (4, 5, 4):
+        x = jnp.arange(float(n))
+        assert compiled(x)[0] == f(x)[0]
+    assert dynacomp.stats()["frames_captured"] == 2 and not dynacomp.stats()["breaks"]

@@ -97,3 +97,22 @@ def test_what_makes_a_function_that_takes_no_size_is_entered():
     for n in (6, 7, 8, 9):
         np.testing.assert_allclose(compiled(jax.random.key(n), n), f(jax.random.key(n), n), rtol=1e-4, atol=1e-5)
     assert dynacomp.stats()["frames_captured"] == 2 and not dynacomp.stats()["breaks"]
+
+
+def _lowered_anew(x):
+    return jax.jit(lambda t: t * 2).lower(x).compile()(x)
+
+
+def _lowered_under_a_setting(x):
+    with jax.default_matmul_precision("float32"):
+        return jax.jit(lambda t: t * 3).lower(x).compile()(x)
+
+
+@pytest.mark.parametrize("f", [_lowered_anew, _lowered_under_a_setting])
+def test_what_jax_fails_at_out_of_sight_is_no_mistake_of_ours(f):
+    """JAX takes its own frames out of tracebacks: the last one that is left is of what called it."""
+    dynacomp.reset()
+    compiled = dynacomp.jit(f)
+    for n in (4, 5, 6, 7):
+        np.testing.assert_array_equal(compiled(jnp.arange(float(n))), f(jnp.arange(float(n))))
+    assert "internal" not in dynacomp.stats()["frames_eager"]
