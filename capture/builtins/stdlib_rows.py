@@ -129,18 +129,33 @@ def _single_dispatch(cap: Capture, fn: Const, args: list[Value], kwargs: dict[st
     that chose it is guarded. Nobody can see the cache, but for one that the program has put in its place."""
     if not args:
         raise Break("call", f"{fn.value.__qualname__} without a positional argument")
-    names = fn.value.__code__.co_freevars
-    cells = S.Get(fn.source or S.Root(fn.value, fn.value.__qualname__), "__closure__")
-    dispatch = fn.value.__closure__[names.index("dispatch")].cell_contents
-    if type(dispatch.__closure__[dispatch.__code__.co_freevars.index("dispatch_cache")].cell_contents) is not CACHE:
-        return inline(cap, as_function(cap, fn), args, kwargs)
-    at = S.Get(S.Item(cells, names.index("dispatch")), "cell_contents")
-    inner = dispatch.__code__.co_freevars.index("registry")
-    registry = cast(DictV, wrap(cap, dispatch.__closure__[inner].cell_contents,
-                                S.Get(S.Item(S.Get(at, "__closure__"), inner), "cell_contents")))
-    chosen = dispatch(type_of(args[0]))
-    key = next(k for k, v in fn.value.registry.items() if v is chosen)
-    return call(cap, cap.realize(registry.items[key]), args, kwargs)
+    dispatch, at = _in_cell(fn.value, fn.source or S.Root(fn.value, fn.value.__qualname__), "dispatch")
+    chosen = _implementation(cap, dispatch, at, type_of(args[0]))
+    return inline(cap, as_function(cap, fn), args, kwargs) if chosen is None else call(cap, chosen, args, kwargs)
+
+
+def _dispatch(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """`dispatch(cls)` of such a function: what `functools.singledispatchmethod` asks in each call."""
+    known = len(args) == 1 and not kwargs and is_const(args[0]) and type(args[0].value) is type
+    at = fn.source or S.Root(fn.value, fn.value.__qualname__)
+    chosen = _implementation(cap, fn.value, at, args[0].value) if known else None  # type: ignore[attr-defined]
+    return inline(cap, as_function(cap, fn), args, kwargs) if chosen is None else chosen
+
+
+def _implementation(cap: Capture, dispatch: Any, at: S.Source, cls: type) -> Value | None:
+    """What `dispatch`, which lies at `at`, has registered for a class; None where the program has put a cache of its
+    own in the place of that which nobody sees."""
+    if type(_in_cell(dispatch, at, "dispatch_cache")[0]) is not CACHE:
+        return None
+    held, place = _in_cell(dispatch, at, "registry")
+    registry, chosen = cast(DictV, wrap(cap, held, place)), dispatch(cls)
+    return cap.realize(registry.items[next(k for k, v in held.items() if v is chosen)])
+
+
+def _in_cell(fn: Any, at: S.Source, name: str) -> tuple[Any, S.Source]:
+    """What a cell of a function holds, and where that is."""
+    n = fn.__code__.co_freevars.index(name)
+    return fn.__closure__[n].cell_contents, S.Get(S.Item(S.Get(at, "__closure__"), n), "cell_contents")
 
 
 # --- inspection
@@ -196,6 +211,7 @@ def _example(self: Any) -> str:
 
 
 OPENED[_code_of(functools.singledispatch(_example))] = _single_dispatch
+OPENED[_code_of(functools.singledispatch(_example).dispatch)] = _dispatch
 OPENED[_code_of(reprlib.recursive_repr()(_example))] = _wrapped
 if hasattr(dataclasses, "_recursive_repr"):
     OPENED[_code_of(dataclasses._recursive_repr(_example))] = _wrapped

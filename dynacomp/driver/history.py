@@ -184,6 +184,12 @@ class History:
             found.update(*(values for values in had if n == 0 or len(values) > 1))
         return found or self.outer.inherited(kind, place, axis)
 
+    def had_others(self, name: str, value: float) -> bool:
+        """Whether calls of another kind had another number there. A float shapes nothing: what differs between two
+        objects (prices, rates) is another for the next of either as well, and costs little as an input."""
+        return any(type(had) is float and had != value for seen in self.kinds.values()
+                   for had in seen.scalars.get(name, ()))
+
     def is_expected(self, name: str) -> bool:
         """Whether numbers that lie where this one does change in the frames around, in calls like their last."""
         if not of_any(name) or self.outer is None:
@@ -441,7 +447,8 @@ def scalar_rule(history: History, seen: Seen, options: Options, resumed: bool) -
         if type(value) in (int, float, complex, str, bytes) and is_just_made(source):
             return True
         name = repr(source)
-        if (seen.scalars.get(name) or history.inherited("scalars", name)) - {value}:
+        if (seen.scalars.get(name) or history.inherited("scalars", name)) - {value} or (
+                type(value) is float and history.had_others(name, value)):
             seen.vary(name)  # whatever value comes next
         return seen.varies(name) or history.is_expected(name) or name in history.counted
     return is_dynamic_scalar

@@ -106,3 +106,30 @@ def test_what_each_thread_has_under_its_number():
             thread.join()
     assert not wrong and set(CONTEXTS.values()) == {None}
     assert dynacomp.stats()["frames_captured"] <= 6
+
+
+class Scaled:
+    @functools.singledispatchmethod
+    def of(self, by, x):
+        raise NotImplementedError(type(by).__name__)
+
+    @of.register
+    def _(self, by: int, x):
+        return x * by
+
+    @of.register
+    def _(self, by: str, x):
+        return x + len(by)
+
+
+def test_a_method_is_dispatched_by_the_class_of_its_first_argument():
+    """The cache in `functools` is a dict of weak references, at which the graph broke, once for each call."""
+    def f(x, by):
+        return jnp.tanh(Scaled().of(by, x)), Scaled.of.__get__(Scaled()).__name__
+
+    compiled = dynacomp.jit(f, backend="eager")
+    dynacomp.reset()
+    for by in (2, "ab", 2, "ab"):
+        assert str(compiled(jnp.ones(2), by)) == str(f(jnp.ones(2), by))
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] == 2 and not stats["breaks"]

@@ -8,6 +8,7 @@ import gc
 import re
 import types
 import weakref
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
@@ -572,3 +573,36 @@ def test_lists_of_numbers_under_a_key_that_changes():
 
     found = captures_of(program, [(rows(i), jnp.arange(10.0)) for i in range(20)], capture_idle=False)
     assert sum(found[:8]) <= 7 and sum(found[8:]) <= 2 and not dynacomp.stats()["frames_eager"]
+
+
+@dataclass
+class Call:
+    strike: float
+
+    def __call__(self, x, rate):
+        return jnp.maximum(x - self.strike, 0) * rate
+
+
+class Put(Call):
+    def __call__(self, x, rate):
+        return jnp.maximum(self.strike - x, 0) * rate
+
+
+class Digital(Call):
+    def __call__(self, x, rate):
+        return jnp.where(x > self.strike, rate, 0)
+
+
+def test_a_float_that_another_kind_had_otherwise_is_an_input():
+    """Of each class of payoffs one entry, not two: what the first call of a kind had was a constant, whatever it was
+    that those of others had."""
+    def price(payoff, x, rate):
+        return payoff(x, rate)
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(price, backend="eager")
+    for n in range(9):
+        payoff = (Call, Put, Digital)[n % 3](1.0 + n)
+        np.testing.assert_allclose(compiled(payoff, X + n, 0.1 * n), price(payoff, X + n, 0.1 * n), rtol=1e-6)
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] == 4 and not stats["breaks"] and not stats["frames_eager"]
