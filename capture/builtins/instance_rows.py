@@ -7,6 +7,7 @@ other code; an ABC of the program with a `__subclasshook__` is asked in Python, 
 from __future__ import annotations
 
 import abc
+import operator
 import types
 import weakref
 from typing import Any
@@ -19,12 +20,15 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bodies.placement import is_traced
 from dynacomp.capture.builtins.builtin_rows import class_of, row
+from dynacomp.capture.calls.calls import CONST_METHODS
 from dynacomp.capture.calls.class_checks import checked, tells_its_class
 from dynacomp.capture.graph.avals import ARRAY_TYPE, KEY_TYPE
 from dynacomp.capture.symbolic.libraries import is_pure_module, is_steady_module, module_of
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.computed import ArrayV
 from dynacomp.capture.values.constant import Const, holds, is_const, is_exactly, is_open, peek, stands_for
+from dynacomp.capture.values.containers import ListV
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import ObjectV, OpaqueV
 from dynacomp.capture.values.questions import is_object, is_tuple, says_its_class
@@ -239,3 +243,26 @@ def _is_subclass(cap: Capture, cls: Value, kind: Value) -> bool:
         return truth(cap, cap.call(Const(check), [kind, cls]))
     _no_hook(cap, kind)
     return truth(cap, _denied(cap, as_python(cls), kind, fold(cap, issubclass, cls, kind)))
+
+
+# --- what is below a class
+
+
+def below(known: tuple[type]) -> list[type]:
+    """The classes that name this one as a base and live. Guards give functions tuples, and no classes."""
+    return type.__subclasses__(*known)
+
+
+def _subclasses(cap: Capture, cls: Const) -> Value:
+    """`cls.__subclasses__()`, by which registries find what there is: these very classes, in this order, or another
+    entry. The list is a new one each time."""
+    if "<locals>" in cls.value.__qualname__:
+        raise Break("call", f"{cls.value.__qualname__}.__subclasses__")  # a guard that names it would keep it alive
+    found, place = below((cls.value,)), S.Host("below", ((cls.value,),), below)
+    cap.guards.add("eq", S.Host("len", (place,), len), len(found))
+    for i, each in enumerate(found):
+        cap.guards.add("is", S.Host("getitem", (place, i), operator.getitem), each)
+    return ListV([Const(each) for each in found])
+
+
+CONST_METHODS.update({(metaclass, "__subclasses__"): _subclasses for metaclass in (type, abc.ABCMeta)})

@@ -544,10 +544,14 @@ def _c_function(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str, Val
         raise Break("call", f"operator.{obj.__name__} of another copy of that module")
     if module in FOLDABLE_MODULES or obj in FOLDABLE or _is_of_literal(obj):
         return fold_call(cap, obj, args, kwargs)
-    if isinstance(getattr(obj, "__self__", None), type) and payload_base(obj.__self__) is not None:
-        return OPERATIONS.class_method(cap, obj.__self__, obj.__name__, args, kwargs)
-    if isinstance(getattr(obj, "__self__", None), type) and obj.__self__ in (dict, str, bytes, int, float):
-        return fold_call(cap, obj, args, kwargs)
+    owner: Any = getattr(obj, "__self__", None)
+    if isinstance(owner, type):
+        if (type(owner), obj.__name__) in CONST_METHODS:
+            return call(cap, BuiltinMethodV(Const(owner), obj.__name__), args, kwargs)
+        if payload_base(owner) is not None:
+            return OPERATIONS.class_method(cap, owner, obj.__name__, args, kwargs)
+        if owner in (dict, str, bytes, int, float):
+            return fold_call(cap, obj, args, kwargs)
     if _counts(obj, (*args, *kwargs.values())):
         found = fold_call(cap, obj, args, kwargs)
         if is_const(found) and is_literal(found.value):

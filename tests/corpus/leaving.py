@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dynacomp.notices import Notice
 
 ROWS = (
-    (r"print\(\)|input\(\)|open\(\)|logging|warning", "output and files, in their order"),
+    (r"print\(\)|input\(\)|open\(\)|logging|warning|'isatty' of a", "output and files, in their order"),
     (r"loop runs in Python|it runs in Python, its body compiled", "a loop that Python goes on with"),
     (r"time\.|of a Random|os\.urandom", "clocks and generators of random numbers"),
     (r"(random|uniform|integers|normal) of an object in C", "clocks and generators of random numbers"),

@@ -168,3 +168,56 @@ def test_what_holds_of_a_class_is_asked_once():
         assert repr(compiled(X * n)) == repr(asked(X * n))
     Shape.register(Square)
     assert repr(compiled(X)) == repr(asked(X))
+
+
+class Schedule(abc.ABC):
+    @abc.abstractmethod
+    def __call__(self, t):
+        """At a time."""
+
+    @classmethod
+    def named(cls, name):
+        return {each.__name__.lower(): each for each in cls.__subclasses__()}[name]()
+
+
+class Linear(Schedule):
+    def __call__(self, t):
+        return 1 - t
+
+
+class Cosine(Schedule):
+    def __call__(self, t):
+        return jnp.cos(t)
+
+
+def test_the_classes_below_one_are_guarded():
+    """A registry by `__subclasses__`: a break in each call, and all that came of it was unknown."""
+    def scheduled(name, t):
+        found = Schedule.named(name)(t)
+        return found, len(Schedule.__subclasses__())
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(scheduled, backend="eager")
+    for name in ("linear", "cosine", "linear", "cosine"):
+        assert str(compiled(name, X)) == str(scheduled(name, X))
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] == 2 and not stats["breaks"]
+
+    class Late(Schedule):
+        def __call__(self, t):
+            return t * 3
+
+    for name in ("late", "linear"):
+        assert compiled(name, X)[1] == 3 and str(compiled(name, X)) == str(scheduled(name, X))
+    assert not dynacomp.stats()["breaks"]
+
+
+def test_the_classes_below_one_of_a_function_are_pythons():
+    """A guard that names it would keep it alive."""
+    def f(x):
+        class Made:
+            pass
+
+        return x * 2, len(Made.__subclasses__())
+
+    assert str(dynacomp.jit(f, backend="eager")(X)) == str(f(X))

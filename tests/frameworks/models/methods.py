@@ -314,7 +314,7 @@ def typed(fn):
     return jaxtyped(typechecker=beartype.beartype)(fn)
 
 
-@model(breaks={"call": 2}, eager=("raises",))  # what is refused is told by code that turns warnings off
+@model(breaks={"effect": 2}, eager=("raises",))  # what is refused is told by code that asks for a terminal
 def typed_by_jaxtyping_and_beartype(jit):
     Queries, Keys, Rows = (Float[Array, dims] for dims in ("heads n d", "heads m d", "h n d"))
     Labels, Square, Scalar = Int[Array, " n"], Float[Array, "d d"], Float[Array, ""]
