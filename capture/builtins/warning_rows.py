@@ -29,7 +29,7 @@ from dynacomp.capture.graph.silence import Place, Said, giving, nothing_hidden, 
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.symbolic.machine import Capture, Frame
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.side_effects import changing_outside, write_global
+from dynacomp.capture.symbolic.side_effects import changing_outside, heard_outside, write_global
 from dynacomp.capture.tracing.traces import CONTROL
 from dynacomp.capture.values.constant import Const, is_const
 from dynacomp.capture.values.containers import TupleV
@@ -55,6 +55,8 @@ def warn(cap: Capture, message: Value, category: Value = NONE, stacklevel: Value
         return NONE
     if is_object(message) or place is None and not _has_caller(cap):
         raise Break("effect", "warnings.warn()")
+    if action(cap, kind, text, place) != "ignore":
+        heard_outside(cap, "a warning")
     _leave(cap, "warnings.warn()", kind, text, place, level)
     return NONE
 

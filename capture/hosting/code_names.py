@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import dis
 import functools
+import threading
 import types
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -73,9 +74,13 @@ def nested_codes(functions: Iterable[types.FunctionType]) -> set[types.CodeType]
 
 
 def reached(fn: types.FunctionType, is_nested: bool) -> Iterator[Any]:
-    """What `fn` can change: what stands in its cells, unless the call has made it, and the globals that it names."""
+    """What `fn` can change: what stands in its cells and defaults, unless the call has made it, and the globals that it
+    names."""
     for cell in () if is_nested else fn.__closure__ or ():
         with contextlib.suppress(ValueError):  # still empty
             yield cell.cell_contents
+    for held in () if is_nested else (*(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()):
+        if not isinstance(held, threading.local):  # nesting depths of printers; what a thread has is put in order again
+            yield held
     for name in globals_in(fn.__code__):
         yield fn.__globals__.get(name)

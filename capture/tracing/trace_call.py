@@ -57,6 +57,7 @@ from dynacomp.capture.tracing.lowered_args import (
     OBJECT_CALLS,
     LibraryArg,
     given_sizes,
+    hands_on,
     is_for_jax,
     leaf_nodes,
     lower_arg,
@@ -159,6 +160,8 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
             with holding(held(cap)):
                 outcome, lowered = evaluated(cap, fn, lowered, since=step)
             said = cap.libraries.said
+            if said and hands_on(fn, args):
+                raise Break("effect", f"{label(fn)} warns, in whose place a rule may run")
             reach_rules(cap, fn, *lowered)
     finally:
         cap.libraries.arguments.pop()

@@ -269,3 +269,31 @@ def test_an_attempt_that_is_dropped_warns_of_nothing():
         for n in range(1, 5):
             compiled(jnp.arange(3.0), 1e-5 * n)
     assert not said
+
+
+@pytest.mark.parametrize("made", ["custom_vjp", "custom_jvp"])
+def test_a_warning_of_a_function_whose_derivative_has_a_rule(made):
+    """Its rule runs it, too: where it is differentiated eager JAX runs the rule alone. The first call, in which JAX
+    traces both, is not asked."""
+    def twice(x):
+        warnings.warn(f"of {x.shape}", stacklevel=1)
+        return x * 2
+
+    def program(x):
+        linear = getattr(jax, made)(lambda v: twice(v))
+        if made == "custom_vjp":
+            linear.defvjp(lambda v: (twice(v), v), lambda _, g: (g * 2,))
+        else:
+            linear.defjvp(lambda p, t: (twice(*p), t[0] * 2))
+        return jax.grad(lambda v: linear(v).sum())(x), linear(x)
+
+    compiled = dynacomp.jit(program)
+    for n in range(4):
+        said = []
+        for fn in (program, compiled):
+            with warnings.catch_warnings(record=True) as found:
+                warnings.simplefilter("always")
+                result = fn(jnp.ones(3))
+            said.append((str(result), [str(w.message) for w in found if "dynacomp" not in str(w.message)]))
+        assert said[0][0] == said[1][0] and len(said[0][1]) == 2
+        assert not n or said[0] == said[1]

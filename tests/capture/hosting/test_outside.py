@@ -6,6 +6,7 @@ import random
 import threading
 import types
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -212,3 +213,24 @@ def test_what_cannot_be_put_back():
             Outside().keep([[found]], ())
     for found in ([], np.arange(3), random, random.random, np.random.default_rng, Config()):
         assert not changes_unseen(found)
+
+
+def noted(x, seen=[], *, by={}):  # noqa: B006
+    seen.append(len(x))
+    by[len(x)] = by.get(len(x), 0) + 1
+    return x * len(seen)
+
+
+def test_what_stands_in_defaults_is_changed_once_a_call():
+    def run(jit):
+        noted.__defaults__[0].clear()
+        noted.__kwdefaults__["by"].clear()
+        linear = jax.custom_vjp(lambda x: noted(x))
+        linear.defvjp(lambda x: (noted(x), None), lambda _, g: (g * 2,))
+        program = jit(lambda x: (jax.grad(lambda v: linear(v).sum())(x), linear(x)))
+        results = [[np.asarray(y).tolist() for y in program(jnp.arange(float(n)))] for n in (3, 3, 4, 2, 3)]
+        return results, list(noted.__defaults__[0]), dict(noted.__kwdefaults__["by"])
+
+    dynacomp.reset()
+    assert run(lambda f: dynacomp.jit(f, backend="eager")) == run(lambda f: f)
+    assert set(dynacomp.stats()["breaks"]) <= {"effect", "effect_in_body", "scalar_branch"}
