@@ -63,6 +63,8 @@ def _set(cap: Capture, v: SetV) -> bool:
 
 
 def _list(cap: Capture, v: ListV) -> bool:
+    if v.cls is list and v.unseen is not None:  # only its end can have changed
+        return not v.appended
     return v.cls is list and not v.is_open and unmoved(v)[0] == len(v.real) == len(v.items)
 
 
