@@ -36,7 +36,7 @@ from dynacomp.capture.portable.homes import Unportable, is_library, module_of
 from dynacomp.capture.portable.instances import is_value
 from dynacomp.capture.portable.paths import NAMESPACE, REGISTRY, Finder, Path, follow
 from dynacomp.capture.portable.prints import digest, library_name, named, owner_of, prints_of
-from dynacomp.capture.portable.references import READERS, Changed, Reader, Writer, made_code, placed
+from dynacomp.capture.portable.references import READERS, SCALARS, Changed, Reader, Writer, made_code, placed
 
 CONFIG = "jax_config"
 TOKEN = "abc_token"  # which every process has others of: there the classes are asked again
@@ -128,7 +128,7 @@ def _scalars(parts: Parts) -> list[tuple[str, str, Any]]:
     info, found = parts.info, []
     registers = {text: step[1] for text, step in zip(info.origin, parts.steps) if step[0] in VALUES}
     for name, value in info.scalars.items():
-        if is_literal(value):
+        if is_literal(value) or type(value) in SCALARS:
             found.append((name, "is", value))
         elif type(value) is Mark and name in registers:
             found.append((name, "mark", registers[name]))

@@ -7,6 +7,7 @@ what stands at a place that a guard reads, each with a print where the name alon
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import re
 import sys
@@ -38,7 +39,7 @@ ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")  # text that speaks of one process's 
 OF_PROCESS = (known_dict, known_set, runtime.known_key)  # they are given hashes
 LARGEST = 1 << 20  # bytes of an array that is written
 CACHED = (CACHE, RESULT)  # what functions that remember results keep out of sight
-FOUND = ("named", "kept", "of class", "module", "globals", "way")  # objects that exist, not made like others
+FOUND = ("named", "kept", "of class", "module", "globals", "way", "limits")  # objects that exist, not made like others
 HOLDERS = {cls.__name__: cls for cls in (runtime.Weak, Held, runtime.Kept)}
 
 
@@ -269,6 +270,20 @@ def _typed(w: Writer, number: Any) -> tuple[Any, ...]:
     return "typed", TYPED.index(cls), cls.__base__(number), number.dtype.name
 
 
+def _limits(w: Writer, limits: Any) -> tuple[Any, ...]:
+    """What is known of a dtype of floats: there is one object for each, made when it is first asked for."""
+    with contextlib.suppress(ValueError, StopIteration):  # NumPy does not know them all
+        return "limits", next(n for n, find in enumerate(LIMITS) if find(limits.dtype) is limits), limits.dtype.name
+    raise Unportable(f"a finfo of {limits.dtype}")
+
+
+def _scalar(w: Writer, number: np.generic) -> tuple[Any, ...]:
+    """A number of NumPy's, or of a type that JAX adds: it is what it holds."""
+    return "scalar", number.dtype.name, number.tobytes()
+
+
+LIMITS = (jax.numpy.finfo, np.finfo)
+SCALARS = (*np.sctypeDict.values(), jax.numpy.bfloat16.dtype.type)
 LEAF = jax.tree.structure(0)
 WRITERS: dict[type, Callable[[Writer, Any], tuple[Any, ...]]] = {
     runtime.Content: _content,
@@ -278,7 +293,8 @@ WRITERS: dict[type, Callable[[Writer, Any], tuple[Any, ...]]] = {
     types.CodeType: _resumed, ProgramSlot: lambda w, slot: ("slot",), **dict.fromkeys(HOLDERS.values(), _holder),
     **{cls: _descriptor for cls, row in PRINTED.items() if row is PRINTED[types.MemberDescriptorType]},
     SingleDeviceSharding: lambda w, s: ("device", device_name(s), s.memory_kind),
-    **dict.fromkeys(TYPED, _typed),
+    **{cls: _scalar for cls in SCALARS if np.dtype(cls).kind in "biufcV" and cls is not np.void},
+    **dict.fromkeys(TYPED, _typed), **dict.fromkeys(LIMITS, _limits),
     **{type(np.dtype(t)): _dtype for t in (*np.sctypeDict.values(), jax.numpy.bfloat16)},
 }
 
@@ -373,6 +389,7 @@ READERS: dict[str, Callable[..., Any]] = {
     "cached": lambda r, place: CACHED[place],
     "options": lambda r: r.options,
     "slot": lambda r: r.slot, "made": Reader.made, "tree": _read_tree,
-    "dtype": lambda r, name: np.dtype(name),
+    "scalar": lambda r, name, held: np.frombuffer(held, np.dtype(name))[0],
+    "dtype": lambda r, name: np.dtype(name), "limits": lambda r, which, name: LIMITS[which](np.dtype(name)),
     "typed": lambda r, kind, plain, name: TYPED[kind](plain, np.dtype(name)),
 }

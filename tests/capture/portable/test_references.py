@@ -12,6 +12,7 @@ import weakref
 
 import jax
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -24,11 +25,18 @@ from tests.capture.portable.kit import Plain, made
 @pytest.mark.parametrize("obj", [
     1, "a", (1, (2.0, None)), jnp.exp, jnp.tril, np.exp, len, tuple.__new__, Plain, np, vars(np), dict, made,
     types.FunctionType, jax.nn.relu, jnp.float32, np.dtype("f4"), jnp.dtype("bfloat16"),
-    types.FunctionType.__dict__["__code__"], type(iter(range(0))),
+    types.FunctionType.__dict__["__code__"], type(iter(range(0))), np.float32(0.1), ml_dtypes.bfloat16(2.5),
+    np.uint8(3), np.bool_(True), np.complex64(1j), np.float16(0.5),
 ])
 def test_written_and_read_again(obj):
     found = Reader().read(Writer().write(obj))
     assert found is obj or found == obj and type(found) is type(obj)
+
+
+@pytest.mark.parametrize("obj", [jnp.finfo("float32"), jnp.finfo("bfloat16"), np.finfo("float64")])
+def test_what_is_known_of_a_dtype_is_one_object(obj):
+    written = Writer().write(obj)
+    assert written[0] == "found" and Reader().read(pickle.loads(pickle.dumps(written))) is obj
 
 
 def test_what_is_not_found_again():

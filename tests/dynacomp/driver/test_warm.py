@@ -66,6 +66,10 @@ def of_gradient(x):
     return jax.grad(lambda y: (of_library(y) * SCALE).sum())(x)
 
 
+def of_limits(x):
+    return jnp.where(x > 0, x, jnp.finfo(x.dtype).min) + np.float32(0.5)
+
+
 def of_layer(x, layer):
     return layer(x) + 1
 
@@ -109,7 +113,7 @@ CAPTURED, RECALLED = (1, 0), (0, 1)
 
 
 @pytest.mark.parametrize(("fn", "args"), [
-    (of_globals, (X,)), (of_library, (X,)), (of_layer, (X, Layer(3))), (of_gradient, (X,)),
+    (of_globals, (X,)), (of_library, (X,)), (of_layer, (X, Layer(3))), (of_gradient, (X,)), (of_limits, (X,)),
     (lambda x: functools.reduce(jnp.add, [x, x * 2]), (X,)),
 ])
 def test_a_later_process_captures_nothing(fn, args):
