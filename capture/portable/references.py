@@ -283,7 +283,8 @@ def _scalar(w: Writer, number: np.generic) -> tuple[Any, ...]:
 
 
 LIMITS = (jax.numpy.finfo, np.finfo)
-SCALARS = (*np.sctypeDict.values(), jax.numpy.bfloat16.dtype.type)
+SCALARS = frozenset(cls for cls in (*np.sctypeDict.values(), jax.numpy.bfloat16.dtype.type)  # what no one can change
+                    if np.dtype(cls).kind in "biufcV" and cls is not np.void)
 LEAF = jax.tree.structure(0)
 WRITERS: dict[type, Callable[[Writer, Any], tuple[Any, ...]]] = {
     runtime.Content: _content,
@@ -293,8 +294,7 @@ WRITERS: dict[type, Callable[[Writer, Any], tuple[Any, ...]]] = {
     types.CodeType: _resumed, ProgramSlot: lambda w, slot: ("slot",), **dict.fromkeys(HOLDERS.values(), _holder),
     **{cls: _descriptor for cls, row in PRINTED.items() if row is PRINTED[types.MemberDescriptorType]},
     SingleDeviceSharding: lambda w, s: ("device", device_name(s), s.memory_kind),
-    **{cls: _scalar for cls in SCALARS if np.dtype(cls).kind in "biufcV" and cls is not np.void},
-    **dict.fromkeys(TYPED, _typed), **dict.fromkeys(LIMITS, _limits),
+    **dict.fromkeys(SCALARS, _scalar), **dict.fromkeys(TYPED, _typed), **dict.fromkeys(LIMITS, _limits),
     **{type(np.dtype(t)): _dtype for t in (*np.sctypeDict.values(), jax.numpy.bfloat16)},
 }
 
