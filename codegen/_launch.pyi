@@ -7,7 +7,7 @@ class Program:
     """Native code, callable on jax Arrays; attributes may be added."""
 
     def __init__(
-        self, *, run: int, shapes: int, inputs: int, outputs: int, dims: int, reads: tuple[Any, ...],
+        self, *, run: int, shapes: int, inputs: tuple[Any, ...], outputs: int, dims: int, reads: tuple[Any, ...],
         donated: tuple[int, ...], consts: tuple[int, ...], keep: Any, check: Callable[..., Any],
         convert: Callable[..., Any], accept: Callable[..., Any], arrange: Callable[..., Any],
         plan: Callable[..., Any], stock: Callable[..., Any], sharding: Any, devices: Sequence[Any], threads: int,

@@ -37,6 +37,7 @@ from dynacomp.lowering.fuse.schedule import Schedule
 STOCK = 32  # arrays made ahead, about, in one execution: the more, the less each costs, but the longer it compiles
 STOCK_BYTES = 4 << 20  # at most this much memory for them
 ADDRESSES = "dynacomp_addresses"
+ANY = -1  # a dimension that is a size, as `_launch/launch.h` has it
 Refill = Callable[[bool], tuple[list[Any], Any]]  # of `committed`; the arrays, and one of their addresses
 
 _launch.bind(_jax.ArrayImpl, _jax.batched_block_until_ready, _jax.batched_device_put, np.ndarray,
@@ -51,12 +52,16 @@ def native_program(library: ctypes.CDLL, schedule: Schedule, threads: int, donat
     consts = [np.ascontiguousarray(c) for c in schedule.consts.values()]
     return _launch.Program(
         run=_address(library.dynacomp_run), shapes=_address(library.dynacomp_shapes),
-        inputs=len(schedule.inputs), outputs=len(schedule.outputs),
+        inputs=checks.wanted, outputs=len(schedule.outputs),
         dims=sum(len(a.shape) for a in schedule.output_avals),
         reads=tuple(where for _, where in checks.reads), donated=tuple(donate),
         consts=tuple(c.ctypes.data for c in consts), keep=(library, consts),
         check=checks.check, convert=checks.convert, accept=checks.accept, arrange=arrange, plan=checks.plan,
         stock=checks.stock, sharding=checks.sharding, devices=[device], threads=threads)
+
+
+def _fixed(dim: Any) -> int:
+    return int(dim) if sympy.sympify(dim).is_Integer else ANY
 
 
 def _address(function: Any) -> int:
@@ -77,17 +82,16 @@ class _Checks:
         primary = tuple(schedule.sizes)
         taken = {where for _, where in primary}
         others = [(dim, (i, d)) for i, b in enumerate(self.inputs) for d, dim in enumerate(b.shape)
-                  if not sympy.sympify(dim).is_Integer and (i, d) not in taken]
+                  if _fixed(dim) == ANY and (i, d) not in taken]
         self.reads = (*primary, *others)
-        self.ranks = [len(b.shape) for b in self.inputs]
-        self.fixed = [[(d, int(dim)) for d, dim in enumerate(b.shape) if sympy.sympify(dim).is_Integer]
-                      for b in self.inputs]
+        # A dtype that was read from a record is another object than that of arrays; its type is the same.
+        self.wanted = tuple((np.dtype(np.dtype(b.dtype).type), tuple(map(_fixed, b.shape))) for b in self.inputs)
 
     def check(self, i: int, x: Any) -> tuple[int, ...]:
         """The shape of input i; TypeError where it does not fit what was compiled."""
-        buffer, shape = self.inputs[i], x.shape
-        if (x.dtype != buffer.dtype or len(shape) != self.ranks[i]
-                or any(shape[d] != want for d, want in self.fixed[i])):
+        buffer, shape, (dtype, wanted) = self.inputs[i], x.shape, self.wanted[i]
+        if (x.dtype != dtype or len(shape) != len(wanted)
+                or any(want not in (ANY, got) for want, got in zip(wanted, shape))):
             raise TypeError(f"input {i} ({self.names[i]}) is {x.dtype}{list(x.shape)}, but this program was "
                             f"compiled for {buffer.dtype}{list(buffer.shape)}")
         return shape

@@ -328,6 +328,8 @@ PyObject *dc_call_compiled(PyObject *callable, PyObject **slots, Py_ssize_t n); 
 PyObject *dc_throw(PyObject *module, PyObject *error); /* throw.c */
 PyObject *dc_rethrow(PyObject *module, PyObject *error);
 PyObject *dc_run_segment(PyObject *module, PyObject *const *args, Py_ssize_t nargs); /* segment.c */
+PyObject *dc_slice_first(PyObject *module, PyObject *const *args, Py_ssize_t nargs); /* slice_ends.c */
+PyObject *dc_slice_length(PyObject *module, PyObject *const *args, Py_ssize_t nargs); /* slice_ends.c */
 PyObject *dc_suspended(PyObject *module, PyObject *gen); /* suspended.c */
 PyObject *dc_suspended_local(PyObject *module, PyObject *args);
 PyObject *dc_suspended_delegate(PyObject *module, PyObject *gen);

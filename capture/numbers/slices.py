@@ -1,7 +1,7 @@
 """Slices of arrays whose ends are ints that change: `x[:k]`, `x[a:b]`, also below zero and beyond the array.
 
 Between which elements such a slice lies depends on the signs of its ends and on the array's size. So that one entry
-serves all of that, Python computes its first element and how many it has, as `slice.indices` does, and these two are
+serves all of that, its first element and how many it has are computed in each call, and these two are
 sizes with symbols of their own. A slice without elements has an entry of its own, as empty arrays have.
 """
 
@@ -13,6 +13,7 @@ from typing import Any
 
 from jax._src.numpy.array_methods import _IndexUpdateHelper
 
+from dynacomp.capture._native import slice_first, slice_length
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.numbers import dynamic_scalars, size_values
 from dynacomp.capture.numbers.host_functions import as_index, as_scalar
@@ -81,12 +82,12 @@ def _bounded(cap: Capture, size: Any, key: Value) -> Value:
     if by < 1 or not any(of_class(ScalarV, (start, stop))) or not all(map(_is_end, ends)):
         return key
     whole = as_scalar(cap, size_values.of_expr(cap, size))
-    many: Any = dynamic_scalars.host("slice_length", length, *ends, Const(by), whole)
+    many: Any = dynamic_scalars.host("slice_length", slice_length, *ends, Const(by), whole)
     found = _as_size(cap, many, least=1)
     if not found:
         return SliceV(Const(0), Const(0), Const(None))
     begin = 0 if is_exactly(start, types.NoneType) else _as_size(
-        cap, dynamic_scalars.host("slice_first", first, ends[0], whole), least=0)
+        cap, dynamic_scalars.host("slice_first", slice_first, ends[0], whole), least=0)
     ended = begin + (found - 1) * by + 1
     within = size >= ended  # it is; known from now on: no min of the two asks which is the smaller one
     return SliceV(size_values.of_expr(cap, begin), size_values.of_expr(cap, ended), step) if within else key
@@ -103,12 +104,3 @@ def _as_size(cap: Capture, number: Any, least: int) -> Any:
         return number.hint
     return size_values.symbol(cap, number.source, number.hint, least=least)
 
-
-def first(start: Any, size: int) -> int:
-    """The first element of `x[start:]`."""
-    return slice(start, None).indices(size)[0]
-
-
-def length(start: Any, stop: Any, step: int, size: int) -> int:
-    """How many elements `x[start:stop:step]` has."""
-    return len(range(*slice(start, stop, step).indices(size)))

@@ -1,4 +1,4 @@
-/* Inputs: checked against what was compiled for, laid out row by row, awaited, their pointers read. */
+/* Inputs: checked against what was compiled for, awaited, laid out row by row, their pointers read. */
 #include "launch.h"
 
 #include <math.h>
@@ -11,12 +11,24 @@ static int is_known_sharding(Program *p, PyObject *sharding)
     return 0;
 }
 
+/* Whether a sharding plainly is the program's device. */
+static int is_here(Program *p, PyObject *sharding)
+{
+    if (Py_TYPE(sharding) != Py_TYPE(p->sharding))
+        return 0;
+    PyObject *device = PyObject_GetAttr(sharding, jax.device);
+    int here = device && device == PyList_GET_ITEM(p->devices, 0);
+    Py_XDECREF(device);
+    PyErr_Clear();
+    return here;
+}
+
 /* A sharding that input i did not have in the last call. Arrays come with as many objects as there are operations
-   that made them: each input remembers its own, beside the few that are remembered for all. Of one that is seen
-   for the first time Python says whether it is one CPU device, or raises. */
+   that made them: each input remembers its own, beside the few that are remembered for all. Of one that is not
+   plainly this device Python says whether it is one CPU device, or raises. */
 static int accept_sharding(Program *p, Py_ssize_t i, PyObject *sharding, PyObject *x)
 {
-    if (!is_known_sharding(p, sharding)) {
+    if (!is_known_sharding(p, sharding) && !is_here(p, sharding)) {
         PyObject *ok = PyObject_CallOneArg(p->accept, x);
         if (!ok)
             return -1;
@@ -29,41 +41,62 @@ static int accept_sharding(Program *p, Py_ssize_t i, PyObject *sharding, PyObjec
     return 0;
 }
 
-/* Slow path of an aval that is not the slot's: check it, learn its dimensions. */
+/* Whether a shape is a tuple of ints that fits the slot, whose `dims` it becomes then. */
+static int take_shape(slot_t *slot, PyObject *shape)
+{
+    if (!PyTuple_CheckExact(shape) || PyTuple_GET_SIZE(shape) != slot->rank)
+        return 0;
+    for (Py_ssize_t d = 0; d < slot->rank; d++) {
+        PyObject *dim = PyTuple_GET_ITEM(shape, d);
+        int overflow = 0;
+        int64_t value = PyLong_CheckExact(dim) ? PyLong_AsLongLongAndOverflow(dim, &overflow) : -1;
+        if (value < 0 || overflow || (slot->wanted[d] != ANY && slot->wanted[d] != value))
+            return 0;
+        slot->dims[d] = value;
+    }
+    return 1;
+}
+
+/* Whether an aval is plainly of the dtype and the dimensions that were compiled for. */
+static int fits(slot_t *slot, PyObject *aval)
+{
+    PyObject *dtype = PyObject_GetAttr(aval, jax.dtype);
+    PyObject *shape = dtype == slot->dtype ? PyObject_GetAttr(aval, jax.shape) : NULL;
+    int fit = shape && take_shape(slot, shape);
+    Py_XDECREF(shape);
+    Py_XDECREF(dtype);
+    PyErr_Clear();
+    return fit;
+}
+
+/* An aval that is not the slot's: check it, learn its dimensions. Python is asked where it does not plainly fit. */
 static int check_aval(Program *p, Py_ssize_t i, PyObject *x, PyObject *aval)
 {
-    PyObject *index = PyLong_FromSsize_t(i);
-    PyObject *dims = index ? PyObject_CallFunctionObjArgs(p->check, index, x, NULL) : NULL;
-    Py_XDECREF(index);
-    if (!dims)
-        return -1;
-    int64_t *values = p->slots[i].dims;
-    for (Py_ssize_t r = 0; r < p->n_sizes; r++) {
-        if (p->reads[r].input != i)
-            continue;
-        PyObject *dim = PySequence_GetItem(dims, p->reads[r].dim);
-        values[p->reads[r].index] = dim ? PyLong_AsLongLong(dim) : -1;
-        Py_XDECREF(dim);
-        if (PyErr_Occurred()) {
-            Py_DECREF(dims);
+    slot_t *slot = &p->slots[i];
+    Py_CLEAR(slot->aval);
+    if (!fits(slot, aval)) {
+        PyObject *index = PyLong_FromSsize_t(i);
+        PyObject *shape = index ? PyObject_CallFunctionObjArgs(p->check, index, x, NULL) : NULL;
+        Py_XDECREF(index);
+        if (!shape)
+            return -1;
+        int taken = take_shape(slot, shape);
+        Py_DECREF(shape);
+        if (!taken) {
+            PyErr_Format(PyExc_TypeError, "the shape of input %zd is no tuple of ints that fits", i);
             return -1;
         }
     }
-    Py_ssize_t rank = PySequence_Size(dims);
-    Py_DECREF(dims);
-    if (rank < 0)
-        return -1;
-    p->slots[i].flat = rank < 2;
-    Py_CLEAR(p->slots[i].layout);
-    Py_INCREF(aval);
-    Py_XSETREF(p->slots[i].aval, aval);
+    Py_XSETREF(slot->aval, Py_NewRef(aval)); /* another thread may have been here meanwhile */
     return 0;
 }
 
-/* Input i, whose elements need not lie in the order of its dimensions, as an array whose elements do. */
-static int take_row_major(call_t *call, Py_ssize_t i, PyObject *x)
+/* Input i, whose elements need not lie in the order of its dimensions, as an array whose elements do: 1 if that is
+   another one, 0, or -1. It must have been awaited: of a deleted array JAX can't say the layout (it crashes). */
+static int take_row_major(call_t *call, Py_ssize_t i)
 {
     slot_t *slot = &call->program->slots[i];
+    PyObject *x = PyList_GET_ITEM(call->arrays, i);
     PyObject *layout = ask(jax.layout, x);
     if (!layout)
         return -1;
@@ -79,9 +112,10 @@ static int take_row_major(call_t *call, Py_ssize_t i, PyObject *x)
     if (arranged == x)
         Py_XSETREF(slot->layout, Py_NewRef(layout));
     Py_DECREF(layout);
-    if (arranged)
-        return PyList_SetItem(call->arrays, i, arranged); /* takes the reference */
-    return 0;
+    if (!arranged)
+        return 0;
+    int other = arranged != x;
+    return PyList_SetItem(call->arrays, i, arranged) ? -1 : other; /* takes the reference */
 }
 
 /* ---- numbers of Python ---- */
@@ -157,9 +191,10 @@ int take_input(call_t *call, Py_ssize_t i, PyObject *given)
     Py_DECREF(aval);
     if (status)
         return -1;
-    for (Py_ssize_t r = 0; r < p->n_sizes; r++)
-        if (p->reads[r].input == i)
-            call->sizes[p->reads[r].index] = slot->dims[p->reads[r].index];
+    for (const reads_t *read = p->reads + slot->first_read, *end = read + slot->n_reads; read < end; read++)
+        call->sizes[read->index] = slot->dims[read->dim];
+    if (slot->empty)
+        call->inputs[i] = &call->numbers[i];
     PyObject *sharding = ask(jax.sharding, x);
     if (!sharding)
         return -1;
@@ -174,7 +209,7 @@ int take_input(call_t *call, Py_ssize_t i, PyObject *given)
     Py_DECREF(committed);
     if (is_number(given) && !slot->donated && !slot->number)
         return keep_number(slot, x);
-    return slot->flat ? 0 : take_row_major(call, i, x);
+    return 0;
 }
 
 int read_pointer(PyObject *array, void **pointer)
@@ -187,15 +222,46 @@ int read_pointer(PyObject *array, void **pointer)
     return *pointer || !PyErr_Occurred() ? 0 : -1;
 }
 
+/* In place of the pending exception that of the first deleted array, as operations of JAX raise it, if there is one. */
+static void name_deleted(call_t *call)
+{
+    PyObject *type, *error, *trace;
+    PyErr_Fetch(&type, &error, &trace);
+    for (Py_ssize_t i = 0; i < call->program->n_inputs && !PyErr_Occurred(); i++)
+        Py_XDECREF(PyObject_CallOneArg(call->program->accept, PyList_GET_ITEM(call->arrays, i)));
+    if (!PyErr_Occurred()) {
+        PyErr_Restore(type, error, trace);
+        return;
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(error);
+    Py_XDECREF(trace);
+}
+
+/* Raises JAX's own errors: for arrays that were deleted, or whose computation failed. */
+static int await_inputs(call_t *call)
+{
+    PyObject *done = ask(jax.await_all, call->arrays);
+    Py_XDECREF(done);
+    if (!done)
+        name_deleted(call);
+    return done ? 0 : -1;
+}
+
 int read_pointers(call_t *call)
 {
     Py_ssize_t n = call->program->n_inputs;
-    if (n == 0)
-        return 0;
-    PyObject *done = ask(jax.await_all, call->arrays);
-    if (!done)
+    int moved = 0;
+    if (n && await_inputs(call))
         return -1;
-    Py_DECREF(done);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        int other = call->program->slots[i].flat ? 0 : take_row_major(call, i);
+        if (other < 0)
+            return -1;
+        moved |= other;
+    }
+    if (moved && await_inputs(call))
+        return -1;
     for (Py_ssize_t i = 0; i < n; i++)
         if (!call->inputs[i] && read_pointer(PyList_GET_ITEM(call->arrays, i), &call->inputs[i]))
             return -1;

@@ -8,9 +8,10 @@
  *
  * A call, in this order (program.c):
  *   1. each input's aval is compared by identity with the last one that was checked in its place; a new one
- *      is checked in Python (`check`), which says its dimensions. Sizes come out of these.          inputs.c
+ *      by its dtype and dimensions, out of which the sizes come. What doesn't fit here, Python says (`check`).
+ *                                                                                                  inputs.c
  *   2. the Plan for these sizes is found, or made in Python (`plan`).                               plan.c
- *   3. all inputs are awaited in one call, their pointers read; these calls raise JAX's own errors.
+ *   3. all inputs are awaited in one call, which raises JAX's own errors; their layouts and pointers are read.
  *   4. the GIL is released and the native entry runs on the thread pool.                            pool.c
  *   5. outputs become jax Arrays without a copy.                                                    outputs.c
  * Everything but 4 runs under the GIL. Calls share nothing that changes while it is released: sizes, pointers,
@@ -31,6 +32,8 @@ typedef struct {
     PyObject *put;                /* batched_device_put */
     PyObject *put_names;          /* ("committed",) */
     PyObject *ndarray;            /* numpy.ndarray */
+    PyObject *shape, *dtype;      /* the names of these attributes of an aval */
+    PyObject *device;             /* the name of the attribute of the sharding of one device */
     PyObject *error;              /* JaxRuntimeError */
 } jax_t;
 extern jax_t jax;
@@ -106,10 +109,15 @@ extern PyTypeObject PlanType;
 
 typedef struct {
     PyObject *aval;               /* the last aval that was checked here */
-    PyObject *layout;             /* the last layout that was found row-major */
+    PyObject *layout;             /* the last layout that was found row-major: it holds no sizes */
     PyObject *sharding;           /* the last sharding that was accepted here */
-    int64_t *dims;                /* its dimensions that sizes read */
-    int donated, flat;            /* flat: fewer than two dimensions, so that only one layout exists */
+    PyObject *dtype;              /* what was compiled for */
+    int64_t *wanted;              /* its dimensions; ANY where a size stands */
+    Py_ssize_t rank;
+    int64_t *dims;                /* those of the last aval */
+    int first_read, n_reads;      /* which of `reads` are this input's */
+    int donated, flat;            /* flat: only one layout exists, with fewer than two dimensions or no elements */
+    int empty;                    /* it never has elements: nobody reads where they lie */
     PyObject *number;             /* a jax Array made of a Python number here: stands for those whose bytes we write */
     char kind;                    /* its dtype, as NumPy's character */
 } slot_t;
@@ -118,7 +126,7 @@ typedef struct {
     int input, dim, index;        /* size number `index` is dimension `dim` of input `input` */
 } reads_t;
 
-enum { ARENAS = 8, SHARDINGS = 8, STACK_POINTERS = 96, STACK_SIZES = 16 };
+enum { ARENAS = 8, SHARDINGS = 8, STACK_POINTERS = 96, STACK_SIZES = 16, ANY = -1 };
 
 typedef struct {
     PyObject_HEAD
@@ -128,11 +136,11 @@ typedef struct {
     shapes_fn shapes;
     Py_ssize_t n_inputs, n_sizes, n_outputs, n_dims, n_consts;
     slot_t *slots;
-    reads_t *reads;
+    reads_t *reads;               /* those of each input together */
     const void **consts;
     PyObject *keep;               /* what owns the code and the constants */
     PyObject *check, *convert, *accept, *arrange, *plan, *stock;
-    PyObject *sharding, *devices; /* of the outputs */
+    PyObject *sharding, *devices; /* of the outputs: one device, and a list of it */
     PyObject *known[SHARDINGS];   /* shardings that were accepted */
     unsigned turn;                /* how many: the next one's place */
     PyObject *plans;              /* list of Plan, the last used first */

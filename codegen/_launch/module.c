@@ -63,7 +63,10 @@ static int fill(PyObject *module)
 PyMODINIT_FUNC PyInit__launch(void)
 {
     jax.put_names = Py_BuildValue("(s)", "committed");
-    if (!jax.put_names || PyType_Ready(&BlockType) || PyType_Ready(&PlanType) || PyType_Ready(&ProgramType) ||
+    jax.shape = PyUnicode_InternFromString("shape");
+    jax.dtype = PyUnicode_InternFromString("dtype");
+    jax.device = PyUnicode_InternFromString("_device");
+    if (!jax.put_names || !jax.shape || !jax.dtype || !jax.device || PyType_Ready(&BlockType) || PyType_Ready(&PlanType) || PyType_Ready(&ProgramType) ||
         pools_init())
         return NULL;
     PyObject *module = PyModule_Create(&definition);

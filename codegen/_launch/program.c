@@ -1,6 +1,7 @@
 /* Program: native code as a Python callable; launch.h says what a call does. */
 #include "launch.h"
 
+#include <stdlib.h>
 #include <structmember.h>
 
 static int take_arena(call_t *call)
@@ -146,6 +147,8 @@ static void Program_dealloc(PyObject *self)
         Py_XDECREF(p->slots[i].layout);
         Py_XDECREF(p->slots[i].number);
         Py_XDECREF(p->slots[i].sharding);
+        Py_XDECREF(p->slots[i].dtype);
+        PyMem_Free(p->slots[i].wanted);
         PyMem_Free(p->slots[i].dims);
     }
     for (int k = 0; k < ARENAS; k++)
@@ -163,7 +166,60 @@ static void Program_dealloc(PyObject *self)
     Py_TYPE(self)->tp_free(self);
 }
 
-static int fill_slots(Program *p, PyObject *reads, PyObject *donated, PyObject *consts)
+/* What an input was compiled for: its dtype and dimensions. */
+static int fill_slot(slot_t *slot, PyObject *input)
+{
+    PyObject *dims;
+    if (!PyArg_ParseTuple(input, "OO!", &slot->dtype, &PyTuple_Type, &dims)) {
+        slot->dtype = NULL;
+        return -1;
+    }
+    Py_INCREF(slot->dtype);
+    slot->rank = PyTuple_GET_SIZE(dims);
+    slot->flat = slot->rank < 2;
+    slot->wanted = PyMem_Calloc((size_t)slot->rank + 1, sizeof(int64_t));
+    slot->dims = PyMem_Calloc((size_t)slot->rank + 1, sizeof(int64_t));
+    if (!slot->wanted || !slot->dims) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t d = 0; d < slot->rank; d++) {
+        slot->wanted[d] = PyLong_AsLongLong(PyTuple_GET_ITEM(dims, d));
+        slot->empty |= slot->wanted[d] == 0;
+    }
+    slot->flat |= slot->empty;
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+static int by_input(const void *a, const void *b)
+{
+    return ((const reads_t *)a)->input - ((const reads_t *)b)->input;
+}
+
+/* Which dimensions the sizes are, those of each input together. */
+static int fill_reads(Program *p, PyObject *reads)
+{
+    for (Py_ssize_t r = 0; r < p->n_sizes; r++) {
+        reads_t *read = &p->reads[r];
+        read->index = (int)r;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(reads, r), "ii", &read->input, &read->dim))
+            return -1;
+        if (read->input < 0 || read->input >= p->n_inputs || read->dim < 0 ||
+            read->dim >= p->slots[read->input].rank) {
+            PyErr_SetString(PyExc_ValueError, "a size is read from a dimension that no input has");
+            return -1;
+        }
+    }
+    qsort(p->reads, (size_t)p->n_sizes, sizeof(reads_t), by_input);
+    for (Py_ssize_t r = p->n_sizes - 1; r >= 0; r--) {
+        slot_t *slot = &p->slots[p->reads[r].input];
+        slot->first_read = (int)r;
+        slot->n_reads++;
+    }
+    return 0;
+}
+
+static int fill_slots(Program *p, PyObject *inputs, PyObject *reads, PyObject *donated, PyObject *consts)
 {
     p->slots = PyMem_Calloc((size_t)p->n_inputs + 1, sizeof(slot_t));
     p->reads = PyMem_Calloc((size_t)p->n_sizes + 1, sizeof(reads_t));
@@ -172,18 +228,11 @@ static int fill_slots(Program *p, PyObject *reads, PyObject *donated, PyObject *
         PyErr_NoMemory();
         return -1;
     }
-    for (Py_ssize_t i = 0; i < p->n_inputs; i++) {
-        p->slots[i].dims = PyMem_Calloc((size_t)p->n_sizes + 1, sizeof(int64_t));
-        if (!p->slots[i].dims) {
-            PyErr_NoMemory();
+    for (Py_ssize_t i = 0; i < p->n_inputs; i++)
+        if (fill_slot(&p->slots[i], PyTuple_GET_ITEM(inputs, i)))
             return -1;
-        }
-    }
-    for (Py_ssize_t r = 0; r < p->n_sizes; r++) {
-        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(reads, r), "ii", &p->reads[r].input, &p->reads[r].dim))
-            return -1;
-        p->reads[r].index = (int)r;
-    }
+    if (fill_reads(p, reads))
+        return -1;
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(donated); k++) {
         Py_ssize_t i = PyLong_AsSsize_t(PyTuple_GET_ITEM(donated, k));
         if (i < 0 || i >= p->n_inputs) {
@@ -205,7 +254,7 @@ static PyObject *Program_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
 {
     static char *names[] = {"run", "shapes", "inputs", "outputs", "dims", "reads", "donated", "consts", "keep",
                             "check", "convert", "accept", "arrange", "plan", "stock", "sharding", "devices", "threads", NULL};
-    PyObject *run, *shapes, *reads, *donated, *consts;
+    PyObject *run, *shapes, *inputs, *reads, *donated, *consts;
     if (!jax.array) {
         PyErr_SetString(PyExc_RuntimeError, "bind() must be called before a Program is made");
         return NULL;
@@ -213,9 +262,9 @@ static PyObject *Program_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     Program *p = (Program *)type->tp_alloc(type, 0);
     if (!p)
         return NULL;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOnnnO!O!O!OOOOOOOOOi", names, &run, &shapes, &p->n_inputs,
-                                     &p->n_outputs, &p->n_dims, &PyTuple_Type, &reads, &PyTuple_Type, &donated,
-                                     &PyTuple_Type, &consts, &p->keep, &p->check, &p->convert, &p->accept,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO!nnO!O!O!OOOOOOOOOi", names, &run, &shapes, &PyTuple_Type,
+                                     &inputs, &p->n_outputs, &p->n_dims, &PyTuple_Type, &reads, &PyTuple_Type,
+                                     &donated, &PyTuple_Type, &consts, &p->keep, &p->check, &p->convert, &p->accept,
                                      &p->arrange, &p->plan, &p->stock, &p->sharding, &p->devices, &p->threads)) {
         p->keep = p->check = p->convert = p->accept = p->arrange = p->plan = p->stock = p->sharding = p->devices = NULL;
         Py_DECREF(p);
@@ -226,12 +275,13 @@ static PyObject *Program_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     for (size_t k = 0; k < sizeof held / sizeof *held; k++)
         Py_INCREF(held[k]);
     p->vectorcall = Program_call;
+    p->n_inputs = PyTuple_GET_SIZE(inputs);
     p->n_sizes = PyTuple_GET_SIZE(reads);
     p->n_consts = PyTuple_GET_SIZE(consts);
     p->run = (run_fn)PyLong_AsVoidPtr(run);
     p->shapes = (shapes_fn)PyLong_AsVoidPtr(shapes);
     p->plans = PyList_New(0);
-    if (PyErr_Occurred() || !p->plans || fill_slots(p, reads, donated, consts)) {
+    if (PyErr_Occurred() || !p->plans || fill_slots(p, inputs, reads, donated, consts)) {
         Py_DECREF(p);
         return NULL;
     }

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dynacomp
+from dynacomp.capture._native import slice_first, slice_length
 
 ENDS = (3, -1, 0, 12, 2, -4, 9, 1, -9, -12)
 
@@ -18,6 +19,24 @@ def agree(fn, calls, captures):
             np.testing.assert_array_equal(want, got)
     stats = dynacomp.stats()
     assert stats["frames_captured"] <= captures and not stats["breaks"] and not stats["frames_eager"], stats
+
+
+def test_ends_are_computed_as_python_does():
+    many = (*range(-12, 13), 2**62, -2**62, 2**70, -2**70, True)
+    for size in (0, 1, 5, 9):
+        for start in many:
+            assert slice_first(start, size) == slice(start, None).indices(size)[0]
+            for stop in many:
+                for step in (1, 2, 7, 2**70):
+                    asked = range(size)[start:stop:step]
+                    assert slice_length(start, stop, step, size) == len(asked), (start, stop, step, size)
+    for wrong in ((1.0, 2, 1, 3), ("1", 2, 1, 3), (1, 2, 1), ()):
+        with pytest.raises(TypeError):
+            slice_length(*wrong)
+    with pytest.raises(ValueError, match="step"):
+        slice_length(0, 3, 0, 3)
+    with pytest.raises(TypeError):
+        slice_first(None, 3)
 
 
 @pytest.mark.parametrize("fn", [
