@@ -68,7 +68,8 @@ FLAX = Library(
                                            "latest_checkpoint", "available_steps")})
 CHEX = Library(
     name="chex", pure=True,
-    enter=("chex._src.asserts_chexify", "chex._src.fake", "chex._src.restrict_backends"),
+    enter=("chex._src.asserts_chexify", "chex._src.fake", "chex._src.restrict_backends",
+           "chex._src.variants"),  # a test, and a decorator that counts its calls and hands on functions
     asks=frozenset({("chex._src.asserts", "assert_max_traces.<locals>.fn_wrapped"),
                     ("chex._src.asserts_internal", "has_tracers")}))
 _PURE = ("jaxlib", "optax", "flax.struct", "flax.training", "flax.traverse_util", "flax.serialization",

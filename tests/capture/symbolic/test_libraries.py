@@ -182,6 +182,24 @@ def test_what_ships_with_dynacomp():
     assert len({row.name for row in libraries.LIBRARIES}) == len(libraries.LIBRARIES)
 
 
+def test_a_decorator_of_chex_that_counts_its_calls():
+    """Every test under `chex.variants` broke there: the library gives back a function of the program's, jitted."""
+    variants = pytest.importorskip("chex._src.variants")
+
+    class Tests:
+        variant, calls = variants.count_num_calls(variants._with_jit)
+
+    def program(x):
+        return Tests.variant(lambda y: jnp.tanh(y) * 2)(x) + Tests.variant(jnp.sin)(x)
+
+    dynacomp.reset()
+    compiled, x = dynacomp.jit(program, backend="eager"), jnp.arange(4.0)
+    for _ in range(3):
+        assert jnp.allclose(compiled(x), program(x), rtol=1e-6)
+    stats = dynacomp.stats()
+    assert Tests.calls() == 12 and not stats["breaks"] and stats["frames_captured"] == 1
+
+
 def test_tests_in_the_folders_of_a_library_are_a_program_that_calls_it(made_up):
     package, layers, io, _ = made_up
     assert not is_pure_module("chex._src.dataclass_test") and not is_pure_module("optax.tests.test_alias")
