@@ -27,7 +27,7 @@ from dynacomp.capture.hosting.rebuilt import WithAttributes, WithCells, WithFiel
 from dynacomp.capture.symbolic.libraries import is_host, is_library, is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.values import sources as S
-from dynacomp.capture.values.callables import PartialV
+from dynacomp.capture.values.callables import MethodV, PartialV
 from dynacomp.capture.values.computed import ArrayV, LibraryV, ScalarV, SizeV
 from dynacomp.capture.values.constant import Const, is_const, is_open, peek
 from dynacomp.capture.values.containers import DictV, ListV, TupleV
@@ -173,6 +173,12 @@ def _partial(cap: Capture, value: PartialV, path: Path) -> Value | None:
     return PartialV(func, given[:own], dict(zip(value.kwargs, given[own:])), value.attrs)
 
 
+def _method(cap: Capture, value: MethodV, path: Path) -> Value | None:
+    """`jax.jit(model.apply)`: what a call of the method has of its object is guarded there. Of a function or a class
+    that would be its identity."""
+    return value if _structured(cap, value.func, path) is not None and not is_open(value.obj) else None
+
+
 def _mark(cap: Capture, value: OpaqueV, path: Path) -> Value | None:
     """An `object()`, told by `is`."""
     if type(value.obj) is not object or value.source is None:
@@ -240,7 +246,7 @@ def _all_structured(cap: Capture, held: Iterable[Value], path: Path) -> list[Val
 
 STRUCTURED: dict[type, Callable[[Capture, Any, Path], Value | None]] = {
     TupleV: lambda cap, v, path: _tuple(cap, v, v.cls, v.real, path),
-    ListV: _list, DictV: _dict, ObjectV: _instance, PartialV: _partial, OpaqueV: _mark,
+    ListV: _list, DictV: _dict, ObjectV: _instance, PartialV: _partial, MethodV: _method, OpaqueV: _mark,
     **dict.fromkeys((Const, *INPUTS), lambda cap, v, path: v)}
 
 

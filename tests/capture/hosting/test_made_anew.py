@@ -189,6 +189,30 @@ def test_a_jitted_function_of_a_module_made_anew():
     settled(program, [(jax.value_and_grad(jax.jit(loss)), X + i) for i in range(10)], 3)
 
 
+class Scaled:
+    def __init__(self, by, plus):
+        self.by = by + plus
+
+    def of(self, x):
+        return jnp.tanh(x) * self.by
+
+
+@pytest.mark.parametrize("method", ["Scaled.of", "Normal.log_prob", "ScalarAffine.forward_and_log_det"])
+@pytest.mark.parametrize("arrays", [False, True], ids=["numbers", "arrays"])
+def test_a_jitted_method_of_an_object_made_anew(method, arrays):
+    """It was known by its identity: a capture in each call, then a break ("made anew in each call")."""
+    name, _, method = method.partition(".")
+    cls = Scaled if name == "Scaled" else getattr(pytest.importorskip("distrax"), name)
+
+    def program(x, number):
+        f = jax.jit(getattr(cls(x[0] if arrays else number, 1.0), method))
+        print(end="")
+        return f(x)
+
+    settled(program, [(X + i, 2.0) for i in range(10)], 4)
+    assert dynacomp.stats()["breaks"] == {"effect": 1}
+
+
 def test_tracing_changes_no_cell_of_the_program():
     """Optax's schedules replace, in their cells, what they were given by what they make of it."""
     made = dynacomp.jit(lambda s: s(2) * X, backend="eager")
