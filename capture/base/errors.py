@@ -42,12 +42,15 @@ class Raised(Exception):
 def had_no_room(error: Any) -> bool:
     """Whether Python's recursion limit ended a call that capture made where less than half of the stack was left: its
     own frames may be those that were too many."""
-    if not isinstance(error, RecursionError) or error.__traceback__ is None:
-        return False
+    return isinstance(error, RecursionError) and error.__traceback__ is not None and stack_used() > 0.5
+
+
+def stack_used() -> float:
+    """How much of Python's recursion limit the caller's frames are."""
     depth, frame = 0, sys._getframe().f_back
     while frame is not None:
         depth, frame = depth + 1, frame.f_back
-    return depth > sys.getrecursionlimit() // 2
+    return depth / sys.getrecursionlimit()
 
 
 class Restart(Exception):

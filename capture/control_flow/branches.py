@@ -24,7 +24,7 @@ import jax
 import jax.numpy as jnp
 from jax._src.core import is_concrete
 
-from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.base.errors import Break, Raised, Restart, stack_used
 from dynacomp.capture.bodies.placement import has_value, may_part
 from dynacomp.capture.bodies.subgraphs import Body, localise
 from dynacomp.capture.bytecode.control_flow_graph import EXIT, live, meeting_place
@@ -41,6 +41,8 @@ from dynacomp.capture.values.questions import is_graph_number
 from dynacomp.capture.values.value import Value, node_of
 
 MAX_SIDE_STEPS = 20_000
+MANY_CALLS = 8  # of a function inside itself, on sides of jumps: it may have no end but what arrays say
+MAX_STACK = 0.9  # of Python's recursion limit
 RETURNED = -2
 
 def nothing(frame: Frame) -> None:
@@ -100,9 +102,9 @@ class OneSide(Exception):
         self.yes, self.stopped = yes, stopped
 
 
-def may_convert(cap: Capture, condition: Value) -> bool:
+def may_convert(cap: Capture, frame: Frame, condition: Value) -> bool:
     """Whether eager JAX would see a value here. Where JAX traces, a loop's counter is one still."""
-    if cap.lessons.plain_ifs:
+    if cap.lessons.plain_ifs or id(frame.code.code) in cap.lessons.endless:
         return False
     node = node_of(condition)
     return is_graph_number(condition) or not cap.under_trace or node is not None and has_value(cap, node)
@@ -112,6 +114,7 @@ def decide(cap: Capture, frame: Frame, condition: NumberV, yes: Start, no: Start
            asked: ScalarV | None = None) -> int | None:
     """Runs both sides from the frame's instruction; the offset where they meet, or None after setting
     `frame.result` or `frame.fork`. Raises OneSide, Differs (Break, ...) where an `if` cannot be a `cond`."""
+    _watch_calls(cap, frame)
     meet = meeting_place(frame.code, frame.index, frame.stops)
     stops = frame.stops if meet == EXIT else frame.stops | {meet}
     one, other = (_explored(cap, frame, start, stops, says=asked is None) for start in (yes, no))
@@ -122,6 +125,16 @@ def decide(cap: Capture, frame: Frame, condition: NumberV, yes: Start, no: Start
     if may_part(cap):
         raise Differs("where the arrays live")
     return conclude(cap, frame, Fork(condition, one, other, asked))
+
+
+def _watch_calls(cap: Capture, frame: Frame) -> None:
+    """A walk down a tree that arrays describe has no end where both sides are run: Python has to decide each step."""
+    calls, outer = 0, frame.parent
+    while outer is not None and calls < MANY_CALLS:
+        calls, outer = calls + (outer.code.code is frame.code.code), outer.parent
+    if calls == MANY_CALLS and stack_used() > MAX_STACK:
+        cap.lessons.endless.add(id(frame.code.code))
+        raise Restart
 
 
 def _explored(cap: Capture, frame: Frame, start: Start, stops: frozenset[int], says: bool) -> Side | Break | Raised:

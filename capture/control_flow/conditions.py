@@ -60,7 +60,7 @@ def next_of_range(cap: Capture, frame: Frame, instr: Instruction, it: CountIterV
 
 def _choose(cap: Capture, frame: Frame, condition: Value, yes: Start, no: Start) -> int | None:
     refusal = Break("branch", "a condition that is an array")
-    if not may_convert(cap, condition):
+    if not may_convert(cap, frame, condition):
         raise refusal
     try:
         asked = graph_scalars.truth(cap, condition) if is_graph_number(condition) else graph_scalars.from_array(

@@ -81,6 +81,7 @@ class Lessons:
     fixed: S.Places = field(default_factory=S.Places)  # changing numbers that must be constants all the same
     all_fixed: bool = False  # so many of those that every one is, but for those that change often
     plain_ifs: bool = False  # an `if` turned `cond` would have lost the identity of an input
+    endless: set[int] = field(default_factory=set)  # code that calls itself as an array decides: its jumps break
     items_apart: bool = False  # rows of a list that the call was given would have lost that of its items
     unrolled: set[Any] = field(default_factory=set)  # loops that could not become one node
     rolled: set[Any] = field(default_factory=set)  # long loops of Python that are to become one
@@ -112,7 +113,8 @@ class Lessons:
 
     def learnt(self) -> int:
         """How much keeps the Graph from serving all calls, whole."""
-        return len(self.breaks) + len(self.fixed) + len(self.frozen) + len(self.unrolled) + self.plain_ifs
+        return (len(self.breaks) + len(self.fixed) + len(self.frozen) + len(self.unrolled) + len(self.endless)
+                + self.plain_ifs)
 
     def state(self) -> dict[str, Any]:
         """A copy of all, to compare with."""

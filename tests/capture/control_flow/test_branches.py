@@ -280,3 +280,35 @@ def one_array_in_two_places(x):
 
 def test_an_array_that_one_side_puts_in_two_places_stays_one():
     assert breaks_of(one_array_in_two_places, *((lambda x=x: (x,)) for x in INPUTS)) == {"branch": 1}
+
+
+def steps_down(tree, at):
+    return 0 if tree[at] == 0 else 1 + steps_down(tree, tree[at])
+
+
+def walks(x, tree):
+    y = jnp.tanh(x) * 2
+    return y + steps_down(tree, 0), y.sum()
+
+
+def test_a_function_that_calls_itself_until_an_array_says_stop():
+    """Both sides run, it had no end: the whole frame was plain Python, at the recursion limit."""
+    tree = jnp.array([2, 3, 1, 0, 0])
+    made, seen = dynacomp.jit(walks, backend="eager"), []
+    for i in range(6):
+        x = jnp.arange(3.0) + i
+        np.testing.assert_allclose(made(x, tree)[0], walks(x, tree)[0], rtol=1e-6)
+        seen.append(dynacomp.stats()["frames_captured"])
+    stats = dynacomp.stats()
+    assert set(stats["breaks"]) == {"branch"} and not stats["frames_eager"] and seen[0] == seen[-1] <= 8, seen
+
+
+def found(x, table, i):
+    if i == 12:
+        return i
+    return i * 2 if x < table[i] else found(x, table, i + 1)
+
+
+def test_a_function_that_calls_itself_until_a_number_says_stop_is_one_graph():
+    program = lambda x: found(x, jnp.arange(12.0), 0) + x  # noqa: E731
+    assert breaks_of(program, *((lambda i=i: (jnp.float32(i),)) for i in (0, 5, 20))) == {}
