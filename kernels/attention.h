@@ -115,7 +115,7 @@ inline void score_dots(const float* queries, const float* keys, int64_t key_stri
     for (int64_t c = 0; c < count; c++)
         for (int64_t r = 0; r < rows; r++) {
             float sum = 0;
-            dot_rows<float, 1>(queries + r * depth, depth, keys + c * key_stride, depth, &sum);
+            dot_rows<float, float, 1>(queries + r * depth, depth, keys + c * key_stride, depth, &sum);
             scores[r * key_block + c] = sum;
         }
 }

@@ -43,8 +43,8 @@ inline void copy(const Stretch& s, const S* from, int64_t pace, T* to) {
         return;
     }
     for (int64_t e = 0; e < s.low; e++) to[e] = T(0);
-    if (pace == 1)
-        for (int64_t e = s.low; e < s.high; e++) to[e] = widen<T>(from[e]);
+    if (pace == 1 && s.low < s.high)
+        widen_run(from + s.low, s.high - s.low, to + s.low);
     else
         for (int64_t e = s.low; e < s.high; e++) to[e] = widen<T>(from[e * pace]);
     for (int64_t e = s.high; e < s.length; e++) to[e] = T(0);

@@ -108,8 +108,8 @@ void copy_band(const Conv& v, const Axis (&a)[3], const Groups& g, const Band& b
                 if (y0 < 0 || y0 >= a[0].size || y1 < 0 || y1 >= a[1].size) continue;
                 const A* from = lhs + c * v.lhs[1] + y0 * v.lhs[2] + y1 * v.lhs[3];
                 const int64_t begin = larger(0, a[2].off0), end = smaller(a[2].size, a[2].off0 + width);
-                if (stride == 1 && v.lhs[4] == 1)
-                    for (int64_t x = begin; x < end; x++) to[x - a[2].off0] = widen<T>(from[x]);
+                if (stride == 1 && v.lhs[4] == 1 && begin < end)
+                    widen_run(from + begin, end - begin, to + begin - a[2].off0);
                 else
                     for (int64_t x = begin, at = begin - a[2].off0; x < end; x++, at++)
                         to[at % stride * band.segment + at / stride] = widen<T>(from[x * v.lhs[4]]);
@@ -160,7 +160,7 @@ void sum_band(const Conv& v, const Axis (&a)[3], const Band& band, const T* from
             for (int64_t i = 0; i < smaller(R, rows - r); i++) {
                 C* to = at + (r + i) * row_step + x * step;
                 if (step == 1)
-                    for (int64_t j = 0; j < width; j++) to[j] = narrow<C>(sums[i * W + j]);
+                    narrow_run(sums + i * W, width, to);
                 else
                     for (int64_t j = 0; j < width; j++) to[j * step] = narrow<C>(sums[i * W + j]);
             }

@@ -3,8 +3,8 @@
 // The work is cut into blocks of rows x columns, one or more per thread, without any exchange
 // between them. Inside a block: columns by columns_block, depth by depth_block; a panel of B is
 // packed into this thread's scratch (or read in place where that is as quick), then register tiles
-// sweep over the rows of A. Skinny products (few rows, or few columns: the roles are swapped) with
-// contiguous depth are dot products instead.
+// sweep over the rows of A. Skinny products (few rows, or few columns: the roles are swapped) read B as it lies
+// instead, see skinny.h.
 //
 // Numbers of one byte are multiplied four at a time where the machine can (see bytes.h), else as floats, of which it
 // multiplies more at once than integers: the sums of depth_block products are exact (255 * 255 * 256 < 2^24), and are
@@ -16,8 +16,6 @@ namespace dynacomp {
 namespace tile {
 
 constexpr int64_t depth_block = 256, columns_block = 512, rows_block = 480;
-constexpr int64_t skinny = 4;               // so few rows or columns are done as dot products ...
-constexpr int64_t deep = 32;                 // ... of so many elements: adding up a dot product's lanes costs as much
 constexpr int64_t near = 1024;               // bytes between rows that share no part of a cache
 constexpr double parallel_work = 1 << 19;   // multiply-adds worth waking a thread for
 constexpr double task_work = 1 << 22;       // multiply-adds of a task: small enough to even out late threads
@@ -64,7 +62,7 @@ void store(T* sums, int64_t ld, int64_t rows, int64_t cols, Matrix<C> out, int64
         if (add)
             for (int64_t c = 0; c < cols; c++) row[c] += T(widen<T>(to[c * out.sj]));
         if (out.sj == 1)
-            for (int64_t c = 0; c < cols; c++) to[c] = narrow<C>(row[c]);
+            narrow_run(row, cols, to);
         else
             for (int64_t c = 0; c < cols; c++) to[c * out.sj] = narrow<C>(row[c]);
     }
@@ -73,6 +71,7 @@ void store(T* sums, int64_t ld, int64_t rows, int64_t cols, Matrix<C> out, int64
 }  // namespace tile
 }  // namespace dynacomp
 #include "bytes.h"
+#include "skinny.h"
 namespace dynacomp {
 namespace tile {
 
@@ -115,20 +114,22 @@ void block(Matrix<const A> a, Matrix<const B> b, Matrix<C> out, int64_t k, Block
     const bool a_rows = a.sj == 1;  // they are widened as they lie
     const int64_t sweeps = b.si * int64_t(sizeof(B)) <= near ? 4 : 2;  // fewer over a panel do not pay for packing it
     const bool b_direct = std::is_same_v<T, B> && b.sj == 1 && rows <= sweeps * tile_rows;
+    const int64_t lines = b.sj == 1 && b.si * int64_t(sizeof(B)) > near ? 8 : depth;  // as they lie, not panel by panel
     T* packed_b = (T*)scratch<0>(depth * width * int64_t(sizeof(T)));
     T* packed_a = a_direct ? nullptr : (T*)scratch<1>((height + tile_rows) * depth * int64_t(sizeof(T)));
     for (int64_t j0 = at.col0; j0 < at.col1; j0 += width)
         for (int64_t p = 0; p < k; p += depth) {
             const int64_t kc = smaller(depth, k - p), j1 = smaller(j0 + width, at.col1);
             auto direct = [&](int64_t j) { return b_direct && j + NR <= j1; };
-            for (int64_t j = j0; j < j1; j += NR)
-                if (!direct(j))
-                    pack<T>(b.at(p, j), b.si, b.sj, kc, smaller(NR, j1 - j), NR, packed_b + (j - j0) * kc, NR);
+            for (int64_t q = 0; q < kc; q += lines)
+                for (int64_t j = j0; j < j1; j += NR)
+                    if (!direct(j))
+                        pack<T>(b.at(p + q, j), b.si, b.sj, smaller(lines, kc - q), smaller(NR, j1 - j), NR,
+                                packed_b + (j - j0) * kc + q * NR, NR);
             for (int64_t i0 = at.row0; i0 < at.row1; i0 += height) {
                 const int64_t i1 = smaller(i0 + height, at.row1);
                 if (!a_direct && a_rows)
-                    for (int64_t i = i0; i < i1; i++)
-                        for (int64_t q = 0; q < kc; q++) packed_a[(i - i0) * kc + q] = widen<T>(*a.at(i, p + q));
+                    for (int64_t i = i0; i < i1; i++) widen_run(a.at(i, p), kc, packed_a + (i - i0) * kc);
                 else if (!a_direct)
                     for (int64_t i = i0; i < i1; i += tile_rows)
                         pack<T>(a.at(i, p), a.sj, a.si, kc, smaller(tile_rows, i1 - i), smaller(tile_rows, i1 - i),
@@ -159,126 +160,6 @@ void block(Matrix<const A> a, Matrix<const B> b, Matrix<C> out, int64_t k, Block
                 }
             }
         }
-}
-
-// Half the lanes onto the other half, again and again, until all hold the sum.
-template <class T, int d = lanes<T> / 2>
-inline T sum_of_lanes(Vector<T> x) {
-    if constexpr (d == 0)
-        return x[0];
-    else {
-        Vector<T> low = x, high = x;
-        exchange<T, d>(low, high, std::make_integer_sequence<int, lanes<T>>{});
-        return sum_of_lanes<T, d / 2>(low + high);
-    }
-}
-
-// sums[r] += the sum of x[r * ldx + p] * y[p] for R rows x, several vectors at a time.
-template <class T, int R>
-inline void dot_rows(const T* x, int64_t ldx, const T* y, int64_t k, T* sums) {
-    using V = Vector<T>;
-    constexpr int W = lanes<T>, U = R == 1 ? 4 : 2;
-    V sum[R][U] = {};
-    int64_t p = 0;
-    for (; p + U * W <= k; p += U * W)
-#pragma GCC unroll 4
-        for (int u = 0; u < U; u++) {
-            const V line = *(const V*)(y + p + u * W);
-#pragma GCC unroll 4
-            for (int r = 0; r < R; r++) sum[r][u] += *(const V*)(x + r * ldx + p + u * W) * line;
-        }
-    for (; p + W <= k; p += W)
-#pragma GCC unroll 4
-        for (int r = 0; r < R; r++) sum[r][0] += *(const V*)(x + r * ldx + p) * *(const V*)(y + p);
-#pragma GCC unroll 4
-    for (int r = 0; r < R; r++) {
-        V all = sum[r][0] + sum[r][1];
-        if constexpr (U == 4) all += sum[r][2] + sum[r][3];
-        T rest = sum_of_lanes<T>(all);
-        for (int64_t q = p; q < k; q++) rest += x[r * ldx + q] * y[q];
-        sums[r] += rest;
-    }
-}
-
-// One block with few rows and contiguous depth.
-template <class T, class C>
-void dots(Matrix<const T> a, Matrix<const T> b, Matrix<C> out, int64_t k, Block at) {
-    const int64_t rows = at.row1 - at.row0;
-    T* lines = (T*)scratch<1>(larger(rows * k, 1) * int64_t(sizeof(T)));
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t p = 0; p < k; p++) lines[i * k + p] = *a.at(at.row0 + i, p);
-    constexpr int64_t piece = long_chain * 2 * lanes<T>;
-    for (int64_t j = at.col0; j < at.col1; j++) {
-        T sums[skinny] = {};
-        for (int64_t p = 0; p < k; p += piece) {
-            const int64_t depth = smaller(piece, k - p);
-            if (rows == 1) dot_rows<T, 1>(lines + p, k, b.at(p, j), depth, sums);
-            if (rows == 2) dot_rows<T, 2>(lines + p, k, b.at(p, j), depth, sums);
-            if (rows == 3) dot_rows<T, 3>(lines + p, k, b.at(p, j), depth, sums);
-            if (rows == 4) dot_rows<T, 4>(lines + p, k, b.at(p, j), depth, sums);
-        }
-        store(sums, 1, rows, 1, out, at.row0, j, false);
-    }
-}
-
-// sums (stride ld) += A[rows, depth] * B[depth, width], one product at a time: the edges of `stream`.
-template <class T>
-__attribute__((noinline)) void stream_edge(Matrix<const T> a, const T* b, int64_t ldb, int64_t rows, int64_t depth,
-                                           int64_t width, T* sums, int64_t ld) {
-    for (int64_t p = 0; p < depth; p++)
-        for (int64_t r = 0; r < rows; r++)
-            for (int64_t j = 0; j < width; j++) sums[r * ld + j] += *a.at(r, p) * b[p * ldb + j];
-}
-
-// sums (R rows, stride width) += R rows of A times B[depth, width], four rows of B at a time.
-template <class T, int R>
-__attribute__((noinline)) void stream(Matrix<const T> a, const T* b, int64_t ldb, int64_t depth, int64_t width,
-                                      T* sums) {
-    using V = Vector<T>;
-    const int64_t whole = width / lanes<T> * lanes<T>, head = depth % 4;
-    if (whole < width) stream_edge(a, b + whole, ldb, R, depth, width - whole, sums + whole, width);
-    if (head) stream_edge(a, b, ldb, R, head, whole, sums, width);
-    for (int64_t p = head; p < depth; p += 4) {
-        const T* line = b + p * ldb;
-        V scalar[R][4];
-#pragma GCC unroll 4
-        for (int r = 0; r < R; r++)
-#pragma GCC unroll 4
-            for (int q = 0; q < 4; q++) scalar[r][q] = V{} + *a.at(r, p + q);
-        for (int64_t j = 0; j < whole; j += lanes<T>) {
-            V x[4];
-#pragma GCC unroll 4
-            for (int q = 0; q < 4; q++) x[q] = *(const V*)(line + q * ldb + j);
-#pragma GCC unroll 4
-            for (int r = 0; r < R; r++) {
-                V* sum = (V*)(sums + r * width + j);
-                *sum += (scalar[r][0] * x[0] + scalar[r][1] * x[1]) + (scalar[r][2] * x[2] + scalar[r][3] * x[3]);
-            }
-        }
-    }
-}
-
-// One block with few rows and contiguous columns: B is read once, row after row.
-template <class T, class C>
-void streams(Matrix<const T> a, Matrix<const T> b, Matrix<C> out, int64_t k, Block at) {
-    const int64_t rows = at.row1 - at.row0, columns = 2048;
-    T* sums = (T*)scratch<1>(2 * rows * columns * int64_t(sizeof(T)));
-    T* part = sums + rows * columns;  // of one depth block: long sums are sums of sums, which rounds less
-    for (int64_t j = at.col0; j < at.col1; j += columns) {
-        const int64_t width = smaller(columns, at.col1 - j), size = rows * width;
-        for (int64_t x = 0; x < size; x++) sums[x] = T(0);
-        for (int64_t p = 0; p < k; p += depth_block) {
-            const int64_t depth = smaller(depth_block, k - p);
-            const Matrix<const T> left{a.at(at.row0, p), a.si, a.sj};
-            for (int64_t x = 0; x < size; x++) part[x] = T(0);
-            if (rows == 1) stream<T, 1>(left, b.at(p, j), b.si, depth, width, part);
-            if (rows == 2) stream<T, 2>(left, b.at(p, j), b.si, depth, width, part);
-            if (rows == 3) stream<T, 3>(left, b.at(p, j), b.si, depth, width, part);
-            if (rows == 4) stream<T, 4>(left, b.at(p, j), b.si, depth, width, part);
-            for (int64_t x = 0; x < size; x++) sums[x] += part[x];
-        }
-        store(sums, width, rows, width, out, at.row0, j, false);
-    }
 }
 
 // How many tasks to cut `work` into: four for each worker, or fewer where they would be small.
@@ -313,13 +194,14 @@ void matmul(const dynacomp_runtime* rt, int64_t batch, int64_t m, int64_t n, int
     if (batch <= 0 || m <= 0 || n <= 0) return;
     auto run = [&](auto left, int64_t left_batch, auto right, int64_t right_batch, Matrix<C> to, int64_t rows,
                    int64_t cols) {
-        constexpr bool same = std::is_same_v<A, T> && std::is_same_v<B, T>;
-        const bool by_streams = same && rows <= skinny && right.sj == 1 && k > 0;
-        const bool by_dots = same && rows <= skinny && k >= deep && right.si == 1 && !by_streams;
-        const double columns = double(by_dots || by_streams ? cols : larger(cols, lanes<T>));  // whole registers
+        using Element = std::remove_const_t<std::remove_pointer_t<decltype(right.data)>>;
+        const Way chosen = way<T, Element>(rows, cols, k, right);
+        const bool in_blocks = chosen == Way::blocks;
+        const double columns = double(in_blocks ? larger(cols, lanes<T>) : cols);  // whole registers
         const double work = double(batch) * double(rows) * columns * double(larger(k, 8));
         const int64_t workers = work < parallel_work ? 1 : larger(1, rt->threads);
-        const int64_t row_unit = tile_rows, col_unit = by_dots ? 1 : tile_columns<T>;
+        const int64_t row_unit = in_blocks ? tile_rows : rows;
+        const int64_t col_unit = chosen == Way::dots ? 1 : tile_columns<T>;
         const Grid g = grid(rows, cols, ceil_quotient(tasks_for(work, workers), batch), row_unit, col_unit);
         const int64_t height = ceil_quotient(ceil_quotient(rows, row_unit), g.rows) * row_unit;
         const int64_t width = ceil_quotient(ceil_quotient(cols, col_unit), g.cols) * col_unit;
@@ -332,14 +214,9 @@ void matmul(const dynacomp_runtime* rt, int64_t batch, int64_t m, int64_t n, int
                 auto x = left, y = right;
                 x.data += e * left_batch, y.data += e * right_batch;
                 const Matrix<C> z{to.data + e * m * n, to.si, to.sj};
-                if constexpr (same)
-                    if (by_dots) {
-                        dots<T>(x, y, z, k, at);
-                        continue;
-                    }
-                if constexpr (same)
-                    if (by_streams) {
-                        streams<T>(x, y, z, k, at);
+                if constexpr (std::is_same_v<T, Element> || widens<T, Element>)
+                    if (!in_blocks) {
+                        chosen == Way::dots ? dots<T>(x, y, z, k, at) : streams<T>(x, y, z, k, at);
                         continue;
                     }
                 if constexpr (by_four<A, B, C>)
@@ -353,7 +230,7 @@ void matmul(const dynacomp_runtime* rt, int64_t batch, int64_t m, int64_t n, int
     const Matrix<const A> left{a, a_row, a_depth};
     const Matrix<const B> right{b, b_depth, b_col};
     const Matrix<C> to{out, n, 1};
-    if (n <= skinny && m > n && (k >= deep || a_row == 1))
+    if (n <= group && m > n && (k >= 32 || a_row == 1))
         run(right.transposed(), b_batch, left.transposed(), a_batch, to.transposed(), n, m);
     else
         run(left, a_batch, right, b_batch, to, m, n);

@@ -7,22 +7,13 @@
 #pragma once
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <new>
 #include <type_traits>
 #include <utility>
 
-#include "calls.h"
+#include "storage.h"
 
 namespace dynacomp::tile {
-
-#if defined(__AVX512F__)
-constexpr int vector_bytes = 64;
-#elif defined(__AVX__)
-constexpr int vector_bytes = 32;
-#else
-constexpr int vector_bytes = 16;
-#endif
 
 #if defined(__AVX512F__) || defined(__aarch64__)
 constexpr int tile_rows = 8;  // 32 vector registers
@@ -32,65 +23,11 @@ constexpr int tile_rows = 6;  // 16
 constexpr int tile_vectors = 2;
 
 template <class T>
-struct VectorOf {
-    typedef T type __attribute__((vector_size(vector_bytes), aligned(sizeof(T)), may_alias));
-};
-template <class T>
-using Vector = typename VectorOf<T>::type;
-template <class T>
-constexpr int lanes = vector_bytes / int(sizeof(T));
-template <class T>
 constexpr int tile_columns = lanes<T>* tile_vectors;
 
 constexpr int64_t ceil_quotient(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 constexpr int64_t larger(int64_t a, int64_t b) { return a < b ? b : a; }
-
-// Storage types of the narrow floats; `widen` reads any element as the type that we compute in.
-struct bfloat16 {
-    uint16_t bits;
-};
-#if defined(__aarch64__)
-struct float16 {
-    __fp16 value;
-};
-#else
-struct float16 {
-    _Float16 value;
-};
-#endif
-
-template <class T, class S>
-inline T widen(S x) {
-    return T(x);
-}
-template <class T>
-inline T widen(bfloat16 x) {
-    uint32_t bits = uint32_t(x.bits) << 16;
-    float f;
-    std::memcpy(&f, &bits, 4);
-    return T(f);
-}
-template <class T>
-inline T widen(float16 x) {
-    return T(x.value);
-}
-
-// The inverse of widen, rounding to nearest even.
-template <class S, class T>
-inline S narrow(T x) {
-    if constexpr (std::is_same_v<S, bfloat16>) {
-        float f = float(x);
-        uint32_t bits;
-        std::memcpy(&bits, &f, 4);
-        uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-        return bfloat16{uint16_t(f != f ? 0x7fc0 | (bits >> 16 & 0x8000) : rounded)};
-    } else if constexpr (std::is_same_v<S, float16>) {
-        return float16{decltype(float16::value)(x)};
-    } else {
-        return S(x);
-    }
-}
 
 // A buffer of this thread that lives on between calls (fresh pages cost more than small products).
 // One per slot and thread; contents are lost at the next call with the same slot.
@@ -243,7 +180,7 @@ inline void copy_line(const S* from, T* to) {
         for (int v = 0; v < tile_vectors; v++)
             *(Vector<T>*)(to + v * lanes<T>) = *(const Vector<T>*)(from + v * lanes<T>);
     } else {
-        for (int q = 0; q < tile_columns<T>; q++) to[q] = widen<T>(from[q]);
+        widen_run(from, tile_columns<T>, to);
     }
 }
 
@@ -262,8 +199,8 @@ void pack(const S* in, int64_t sp, int64_t sc, int64_t depth, int64_t count, int
     for (int64_t p = 0; p < depth; p++) {
         const S* from = in + p * sp;
         T* to = out + p * ldo;
-        if (sc == 1)
-            for (int64_t q = c; q < count; q++) to[q] = widen<T>(from[q]);
+        if (sc == 1 && c < count)
+            widen_run(from + c, count - c, to + c);
         else
             for (int64_t q = c; q < count; q++) to[q] = widen<T>(from[q * sc]);
         for (int64_t q = larger(c, count); q < padded; q++) to[q] = T(0);

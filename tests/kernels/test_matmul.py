@@ -28,7 +28,7 @@ DTYPES = {
 }
 TOLERANCE = {"float32": 1e-6, "float64": 2e-15, "bfloat16": 4e-3, "float16": 5e-4}
 
-# (batch, m, n, k): one tile, edges, several blocks, skinny, many small, empty
+# (batch, m, n, k): one tile, edges, several blocks, skinny (one group of rows, and more), many small, empty
 SHAPES = [
     (1, 1, 1, 1),
     (1, 8, 32, 16),
@@ -43,6 +43,11 @@ SHAPES = [
     (5, 9, 33, 12),
     (3, 40, 16, 64),
     (1, 128, 10, 256),
+    (2, 1, 130, 2500),
+    (1, 7, 40, 300),
+    (1, 15, 45, 270),
+    (1, 6, 700, 390),
+    (1, 13, 3001, 702),
     (0, 2, 3, 4),
     (2, 0, 3, 4),
     (2, 3, 0, 4),
@@ -106,10 +111,10 @@ def test_shapes(library, name, shape):
 
 
 @pytest.mark.parametrize("depth", [1, 2, 4, 16, 31, 32, 33, 63, 64, 4096, 4100, 9000])
-@pytest.mark.parametrize("name", ["f32", "f64", "i32", "i8_i32"])
+@pytest.mark.parametrize("name", ["f32", "f64", "i32", "i8_i32", "bf16", "f16", "bf16_f32"])
 def test_few_columns_or_rows(library, name, depth):
     """Short depths go by tiles whose rows are stored by their number of columns, deep ones by dot products."""
-    for few in (1, 2, 3, 4, 5):
+    for few in (1, 2, 3, 4, 5, 8, 14):
         check(library, name, (1, 21, few, depth))
         check(library, name, (2, few, 21, depth), ("C", "F"))
         check(library, name, (1, 21, few, depth), ("F", "F"))
