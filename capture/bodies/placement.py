@@ -124,6 +124,21 @@ def is_staged(cap: Capture) -> bool:
     return bool(at and not cap.bodies[at - 1].inline or cap.effects.jitted and cap.effects.jitted[-1] >= at)
 
 
+def is_tracer(cap: Capture, value: ArrayV, cls: type) -> bool:
+    """Whether `value` is one of JAX's tracers of class `cls` where eager JAX runs the program; Break where that is not
+    certain."""
+    if value.real is not None:
+        return issubclass(type(value.real), cls)
+    traced = is_traced(cap, value.node)
+    if cls is jax.core.Tracer or not traced:
+        return traced
+    body = home_of(cap, value.node)
+    given = None if body is None else body.actual.get(value.node)
+    if not isinstance(given, jax.core.Tracer) or given._trace in cap.libraries.traces:
+        raise Break("tracer", "which of JAX's tracers a value is")
+    return issubclass(type(given), cls)
+
+
 def is_traced(cap: Capture, node: Node) -> bool:
     """Whether `node` is a tracer where eager JAX runs the program; Break where that is not certain."""
     serial = cap.graph.homes.get(node)

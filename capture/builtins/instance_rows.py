@@ -18,7 +18,7 @@ from dynacomp.capture.arithmetic.operators import fold, truth
 from dynacomp.capture.base.classes import module_name, mro
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.of_class import of_class
-from dynacomp.capture.bodies.placement import is_traced
+from dynacomp.capture.bodies.placement import is_tracer
 from dynacomp.capture.builtins.builtin_rows import class_of, row
 from dynacomp.capture.calls.calls import CONST_METHODS
 from dynacomp.capture.calls.class_checks import checked, tells_its_class
@@ -207,10 +207,10 @@ def _is_instance_of(cls: type, classes: Any) -> bool:
 def _array_isinstance(cap: Capture, x: ArrayV, classes: Any) -> bool:
     if isinstance(classes, tuple):
         return any(_array_isinstance(cap, x, c) for c in classes)
+    if isinstance(classes, type) and issubclass(classes, jax.core.Tracer):
+        return is_tracer(cap, x, classes)
     if x.real is not None:
         return _is_a(x.real, classes)
-    if classes is jax.core.Tracer:
-        return is_traced(cap, x.node)
     return classes is jax.Array or issubclass(class_of(x), classes) or (
         isinstance(classes, type) and module_name(classes).startswith("jax") and issubclass(jax.Array, classes))
 

@@ -5,6 +5,9 @@ import contextlib
 import jax
 import jax.numpy as jnp
 import pytest
+from jax._src.interpreters.ad import LinearizeTracer
+from jax._src.interpreters.batching import BatchTracer
+from jax._src.interpreters.partial_eval import DynamicJaxprTracer
 
 import dynacomp
 from dynacomp.capture.bodies.placement import is_specified, jit_places, puts_elsewhere
@@ -141,3 +144,25 @@ def a_gradient_in_a_gradient(w, keys, x):
 def test_what_is_traced_in_a_function_transformed_twice(fn):
     """It broke the graph: all SVI of several particles ran in Python."""
     check_one_graph(fn, (jnp.ones(3), jax.random.split(jax.random.key(0), 4), jnp.arange(3.0)))
+
+
+def tripled(cls):
+    return lambda x: x * 2 if isinstance(x, cls) else x * 3
+
+
+WHERE = {
+    "bare": lambda f: f, "jit": lambda f: jax.jit(f), "vmap": lambda f: jax.vmap(f),
+    "grad": lambda f: jax.grad(lambda x: f(x).sum()), "jit of vmap": lambda f: jax.jit(jax.vmap(f)),
+    "vmap of jit": lambda f: jax.vmap(jax.jit(f)), "scan": lambda f: lambda x: jax.lax.scan(
+        lambda c, y: (c, f(y)), 0.0, x), "cond": lambda f: lambda x: jax.lax.cond(x[0] > 0, f, lambda x: x, x),
+    "jit of grad": lambda f: jax.jit(jax.grad(lambda x: f(x).sum()))}
+
+
+@pytest.mark.parametrize("where", WHERE)
+@pytest.mark.parametrize("cls", [jax.core.Tracer, DynamicJaxprTracer, BatchTracer, LinearizeTracer])
+def test_classes_of_tracers(where, cls):
+    """Of `DynamicJaxprTracer` and its like nothing was an instance."""
+    def program(x):
+        return WHERE[where](tripled(cls))(x)
+
+    check_one_graph(program, (jnp.arange(1.0, 4.0),), (jnp.arange(2.0, 5.0),))
