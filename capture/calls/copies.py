@@ -1,8 +1,8 @@
 """`copy.copy` and `copy.deepcopy` of Values.
 
 Containers and instances of Python classes are copied here, with the memo that keeps shared parts
-shared. Classes that say how they are copied (`__copy__`, `__deepcopy__`) are asked; those that
-reduce themselves in their own way break the graph.
+shared. Classes that say how they are copied (`__copy__`, `__deepcopy__`), or what their state is
+(`__getstate__`, `__setstate__`), are asked; those that reduce themselves in their own way break the graph.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import copyreg
 import types
 from typing import Any
 
+from dynacomp.capture.base.classes import entries, mro
 from dynacomp.capture.base.errors import Break, Unbuildable
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.calls import c_objects
-from dynacomp.capture.calls.calls import BUILTINS
+from dynacomp.capture.calls.calls import BUILTINS, as_function, inline
 from dynacomp.capture.kinds import attrs
 from dynacomp.capture.kinds.changing_keys import copied, put
 from dynacomp.capture.kinds.iteration import key_value
@@ -25,7 +26,7 @@ from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.callables import FunctionV
 from dynacomp.capture.values.computed import ArrayV, NdArrayV, NumberV, ScalarV, SizeV
-from dynacomp.capture.values.constant import Const, is_const, stands_for
+from dynacomp.capture.values.constant import Const, is_const, peek, stands_for
 from dynacomp.capture.values.containers import DictV, ListV, SetV, TupleV
 from dynacomp.capture.values.kind import WITHOUT, Kind, define, kind
 from dynacomp.capture.values.objects import ObjectV
@@ -37,7 +38,7 @@ from dynacomp.capture.wrapping.keyed_tables import ChangingKey
 from dynacomp.capture.wrapping.pytree_shells import attributes
 
 NAMESPACE = types.SimpleNamespace  # which reduces itself as `object` does
-REDUCERS = ("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__")
+REDUCERS = ("__reduce__", "__reduce_ex__", "__getnewargs__", "__getnewargs_ex__")
 
 
 def shallow(cap: Capture, x: Value) -> Value:
@@ -155,19 +156,52 @@ def _object(cap: Capture, x: ObjectV, each: Any, memo: MemoV | None = None) -> V
         raise Break("call", f"a copy of {x.cls.__qualname__}, which copyreg knows")
     cap.guards.add("missing_key", S.Root(copyreg.dispatch_table, "copyreg.dispatch_table"), x.cls)
     for name in REDUCERS:
-        owner, raw = attrs.lookup(x.cls, name)
-        if owner not in (None, object) and raw is not None and not _generated(raw) and x.cls is not NAMESPACE:
+        if _defines(x.cls, name):
             raise Break("call", f"a copy of {x.cls.__qualname__}, which defines {name}")
     if issubclass(x.cls, BaseException):
         raise Break("call", "a copy of an exception")
     made = _bare(cap, x.cls)
     if memo is not None:
         memo.copies[id(x)] = made
-    for name, value in attributes(cap, x).items():
-        made.attrs[name] = each(value)
+    if _defines(x.cls, "__getstate__") or _defines(x.cls, "__setstate__"):
+        _hand_over(cap, x, made, each)
+    else:
+        for name, value in attributes(cap, x).items():
+            made.attrs[name] = each(value)
     if x.payload is not None:
         _fill(cap, x.payload, made, each)
     return made
+
+
+def _defines(cls: type, name: str) -> bool:
+    owner, raw = attrs.lookup(cls, name)
+    return owner not in (None, object) and raw is not None and not _generated(raw) and cls is not NAMESPACE
+
+
+def _hand_over(cap: Capture, x: ObjectV, made: ObjectV, each: Any) -> None:
+    """Gives a copy the state of `x`, where the class says what that is, or what becomes of it."""
+    if any(entries(cls).get("__slots__") for cls in mro(x.cls)):
+        raise Break("call", f"a copy of {x.cls.__qualname__}, which has slots and a state of its own")
+    asks = _defines(x.cls, "__getstate__")
+    if not asks and not attributes(cap, x):
+        return  # Python has None for it then
+    state = _ask(cap, x, "__getstate__") if asks else cap.getattr(x, "__dict__")
+    if stands_for(state, None):
+        return
+    if _defines(x.cls, "__setstate__"):
+        _ask(cap, made, "__setstate__", each(state))
+    elif is_dict(state):
+        cap.call(cap.getattr(cap.getattr(made, "__dict__"), "update"), [each(state)])
+    else:
+        raise Break("call", f"a copy of {x.cls.__qualname__}, whose state is no dict")
+
+
+def _ask(cap: Capture, x: ObjectV, name: str, *args: Value) -> Value:
+    """Enters a method, a library's too: it is there for what it does to its object."""
+    method = cap.getattr(Const(x.cls), name)
+    if not is_const(method) or type(peek(method)) is not types.FunctionType:
+        raise Break("call", f"a copy of {x.cls.__qualname__}, whose {name} is no function")
+    return inline(cap, as_function(cap, method), [x, *args], {})
 
 
 def _bare(cap: Capture, cls: type) -> ObjectV:

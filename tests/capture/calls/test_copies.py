@@ -93,3 +93,79 @@ def test_numbers_that_change_are_copied_without_a_break():
         return x * copied[0]["rate"], copied
 
     check_one_graph(step, *((jnp.arange(1.0, 4.0), Config(0.1 * k), k) for k in range(2, 8)), captures=2)
+
+
+class Cached:
+    """Says what its state is, and what becomes of it."""
+
+    def __init__(self, a):
+        self.a, self.cache = a, 5
+
+    def __getstate__(self):
+        return {name: held for name, held in vars(self).items() if name != "cache"}
+
+    def __setstate__(self, state):
+        vars(self).update(state)
+        self.cache = 7
+
+
+class Bare:
+    def __init__(self, a):
+        self.a = a
+
+    def __getstate__(self):
+        return {"a": self.a, "seen": True}
+
+
+class Restored:
+    def __init__(self, **held):
+        vars(self).update(held)
+
+    def __setstate__(self, state):
+        self.state = state
+
+
+class Pair:
+    def __init__(self, a):
+        self.a = a
+
+    def __getstate__(self):
+        return self.a, 3
+
+    def __setstate__(self, state):
+        self.a, self.n = state
+
+
+@pytest.mark.parametrize("make", [
+    lambda x: Cached(x), lambda x: Bare([x]), lambda x: Pair([x]), lambda x: Restored(a=[x]), lambda x: Restored()],
+    ids=["both", "getstate", "pair", "setstate", "empty"])
+def test_states_of_their_own(make):
+    """Each broke the graph, twice."""
+    def copies(x):
+        one = make(x)
+        return [sorted(vars(copied).items()) for copied in (copy.copy(one), copy.deepcopy(one), one)]
+
+    check_one_graph(copies, (jnp.ones(2),), (jnp.zeros(2),))
+
+
+def test_dataclasses_of_chex():
+    chex = pytest.importorskip("chex")
+
+    @chex.dataclass
+    class State:
+        a: object
+        b: object
+
+    def copies(x, given):
+        one = copy.deepcopy(given)
+        one.a = one.a + x
+        other = copy.copy(given)
+        other.b.append(1)
+        return one.a, one.b, given.a, given.b, other.b is given.b, copy.deepcopy(State(a=x, b=[x])).b
+
+    dynacomp.reset()
+    compiled, x = dynacomp.jit(copies, backend="eager"), jnp.arange(3.0)
+    for _ in range(3):
+        assert repr(compiled(x, State(a=x, b=[x]))) == repr(copies(x, State(a=x, b=[x])))
+    stats = dynacomp.stats()
+    assert not stats["breaks"] and not stats["frames_eager"] and stats["frames_captured"] == 1
