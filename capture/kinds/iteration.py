@@ -7,8 +7,10 @@ element or None at the end.
 
 from __future__ import annotations
 
+import copy
 import operator
-from collections.abc import Iterable, Iterator
+import types
+from collections.abc import Iterable, Iterator, KeysView, Mapping
 from typing import Any
 
 from dynacomp.capture.arithmetic import arrays
@@ -22,6 +24,7 @@ from dynacomp.capture.numbers.dynamic_scalars import TEXTS
 from dynacomp.capture.numbers.given_arrays import is_data
 from dynacomp.capture.rows import alike_items
 from dynacomp.capture.symbolic.generators import resume
+from dynacomp.capture.symbolic.libraries import is_library
 from dynacomp.capture.symbolic.machine import STEPS_AN_ITEM, Capture
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.values.computed import ArrayV, LibraryV, NdArrayV, NeedsConcrete, ScalarV
@@ -30,14 +33,15 @@ from dynacomp.capture.values.containers import DictV, ListV, RangeV, RowsV, Sequ
 from dynacomp.capture.values.iterators import CountIterV, GeneratorV, GivenIterV, SeqIterV, StreamV
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import ObjectV, OpaqueV
-from dynacomp.capture.values.questions import is_dict, is_graph_number, is_object, is_size
+from dynacomp.capture.values.questions import is_dict, is_graph_number, is_library_object, is_object, is_size
 from dynacomp.capture.values.standing import bare
 from dynacomp.capture.values.value import Value, type_of
 from dynacomp.capture.wrapping import ndarrays
 from dynacomp.capture.wrapping.builder import items_of, realize
-from dynacomp.capture.wrapping.class_attrs import name_in_errors, resolve
+from dynacomp.capture.wrapping.class_attrs import lookup, name_in_errors, resolve
 from dynacomp.capture.wrapping.constants import from_python, opened
 
+KEYS: Any = type(iter({}))  # an iterator over the keys of a dict
 ITERATORS = (SeqIterV, CountIterV, StreamV, GivenIterV, GeneratorV)
 
 
@@ -88,13 +92,33 @@ def _numpy_iter(cap: Capture, value: NdArrayV) -> Value:
 
 def _object_iter(cap: Capture, value: ObjectV) -> Value:
     method = cap.special(value, "__iter__")
-    return _by_getitem(cap, value) if method is None else cap.call(method, [])
+    if method is None:
+        return _by_getitem(cap, value)
+    made = cap.call(method, [])
+    sample: Any = made.real if is_library_object(made) else None
+    names = _named(copy.copy(sample)) if type(sample) is KEYS else None
+    return made if names is None else get_iter(cap, from_python(cap, names))
 
 
 def _library_iter(cap: Capture, value: LibraryV) -> Value:
-    if not value.fixed:
+    names = _names(value.real)
+    if not value.fixed and names is None:
         raise Break("leaves", "iteration over a library object")
-    return get_iter(cap, from_python(cap, tuple(value.real)))
+    return get_iter(cap, from_python(cap, tuple(value.real) if names is None else names))
+
+
+def _names(sample: Any) -> tuple[str, ...] | None:
+    """The keys of a library's mapping (a dataclass of Chex is one), where they are names: its structure has them."""
+    cls = type(sample)
+    goes = lookup(cls, "__iter__")[1]
+    if not issubclass(cls, Mapping | KeysView) or type(goes) is types.FunctionType and not is_library(goes):
+        return None
+    return _named(sample)
+
+
+def _named(sample: Iterable[Any]) -> tuple[str, ...] | None:
+    found = tuple(sample)
+    return found if all(type(name) is str for name in found) else None
 
 
 def _generator_iter(cap: Capture, value: GeneratorV) -> Value:

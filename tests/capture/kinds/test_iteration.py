@@ -9,6 +9,7 @@ import pytest
 
 import dynacomp
 from tests.capture.flow_kit import breaks_of
+from tests.capture.program_kit import check_one_graph
 
 
 def flattened(x):
@@ -150,3 +151,25 @@ def test_texts_of_other_lengths_break_the_graph_in_the_end():
         args = jnp.arange(3.0), "abcdefghijklmnopqrst"[:n]
         assert repr(compiled(*args)) == repr(program(*args))
     assert not dynacomp.stats()["frames_eager"]
+
+
+def test_a_dataclass_of_chex_is_a_mapping():
+    """`**state` broke: iteration over a library object."""
+    chex = pytest.importorskip("chex")
+
+    @chex.dataclass(frozen=True)
+    class Part:
+        a: object
+        b: object
+
+    @chex.dataclass(frozen=True)
+    class Whole:
+        a: object
+        b: object
+        c: object
+
+    def program(x):
+        part = jax.vmap(lambda v: Part(a=v, b=v + 1))(x)
+        return Whole(c=x * 2, **part), dict(part), [2 * name for name in part], list(part.keys())
+
+    check_one_graph(program, (jnp.arange(3.0),), (jnp.arange(3.0) + 1,))
