@@ -347,6 +347,7 @@ static const BuiltinAttr builtin_attrs[] = {
     {NULL, "func", PARTIAL, false}, /* no type: the offset is a number of imported types */
     {NULL, "args", PARTIAL, false},
     {NULL, "keywords", PARTIAL, false},
+    {NULL, "__dict__", PARTIAL, false}, /* one that has none gets it, as where the program asks */
     {NULL, "default_factory", DEFAULTDICT, false},
     {NULL, "maxlen", DEQUE, false},
     {NULL, "args", EXCEPTION, false},

@@ -55,7 +55,19 @@ def _leaf(x: Any, arrays: Any) -> Any:
         return aval.shape, aval.dtype
     if not is_known(x):
         return type(x), None
-    return type(x), likeness(x) if type(x) in MADE and not is_body(x) else x
+    if type(x) in MADE and not is_body(x):
+        return type(x), likeness(x)
+    return type(x), x if _has_hash(x) else Compared(x)
+
+
+def _has_hash(x: Any) -> bool:
+    """Whether an object has a hash: one whose class makes it of the parts (a module of flax) has none where one of
+    them has none (a dataclass that is not frozen, as configurations are)."""
+    try:
+        hash(x)
+    except TypeError:
+        return False
+    return True
 
 
 def is_known(x: Any) -> bool:
@@ -74,6 +86,21 @@ class Itself:
 
     def __hash__(self) -> int:
         return id(self.obj)
+
+
+class Compared(Itself):
+    """An object without a hash, like those to which it is equal."""
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Compared) or type(other.obj) is not type(self.obj):
+            return False
+        try:
+            return other.obj is self.obj or bool(other.obj == self.obj)
+        except Exception:  # arrays inside, whose comparison is no truth
+            return False
+
+    def __hash__(self) -> int:
+        return id(type(self.obj))
 
 
 def likeness(held: Any, depth: int = 0) -> Any:

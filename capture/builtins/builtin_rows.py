@@ -305,8 +305,8 @@ def _range(cap: Capture, *args: Value) -> Value:
 
 def _has_dict(cap: Capture, fn: PartialV) -> bool:
     """Whether a partial stays itself inside another, as one that notes something does."""
-    if fn.source is None or fn.real is None:
-        return bool(fn.attrs)
+    if fn.noted is not None or fn.source is None or fn.real is None:
+        return fn.noted is not None or bool(fn.attrs)
     return truth(cap, dynamic_scalars.host("has_dict", runtime.has_dict, ScalarV(fn.real, source=fn.source)))
 
 

@@ -366,16 +366,30 @@ def _slice(cap: Capture, value: Any, name: str) -> Value:
 def _partial(cap: Capture, value: PartialV, name: str) -> Value:
     if name in OF_PARTIAL:
         return OF_PARTIAL[name](cap, value)
-    if name in value.attrs:
-        return cap.realize(value.attrs[name])
+    changed = _written(cap, value.real.__dict__, name) if is_dict(value.noted) and value.source is not None else None
+    if changed is DELETED:
+        raise Break("attribute", f"{name!r}, which was deleted from a partial")
+    if changed is not None or name in value.attrs:
+        return cap.realize(value.attrs[name] if changed is None else changed)
     raw = lookup(functools.partial, name)[1]
-    if raw is not MISSING:  # its class's
-        if value.source is None and is_literal(raw):
-            return Const(raw)
+    if raw is not MISSING and not is_literal(raw):
         raise Break("attribute", f"{name!r} of a partial")
     if value.source is not None:
         cap.guards.add("missing", value.source, name)
+    if raw is not MISSING:  # its class's
+        return Const(raw)
     raise no_attribute("functools.partial", name)
+
+
+def _dict_of_partial(cap: Capture, value: PartialV) -> Value:
+    """The `__dict__` of a partial, which has one from now on."""
+    if value.noted is None and value.source is not None:
+        if value.real is None:
+            raise Break("attribute", "the __dict__ of a partial in a tree")
+        value.noted = wrap(cap, value.real.__dict__, S.Get(value.source, "__dict__"))
+    if value.noted is None:
+        value.noted = DictV(value.attrs, owner=value)
+    return value.noted  # type: ignore[no-any-return]
 
 
 def keywords_of(cap: Capture, value: PartialV) -> Value:
@@ -389,7 +403,7 @@ def keywords_of(cap: Capture, value: PartialV) -> Value:
 
 OF_PARTIAL: dict[str, Callable[[Capture, PartialV], Value]] = {
     "func": lambda cap, v: v.func, "args": lambda cap, v: TupleV(list(v.args)), "keywords": keywords_of,
-    "__class__": lambda cap, v: Const(functools.partial)}
+    "__class__": lambda cap, v: Const(functools.partial), "__dict__": _dict_of_partial}
 
 
 def _method(cap: Capture, value: MethodV, name: str) -> Value:

@@ -374,7 +374,7 @@ def _run(e: Emitter, run: Run) -> None:
 def _dict(e: Emitter, v: DictV) -> None:
     if v.of_row:
         leaving_apart(e.cap)
-    if isinstance(v.owner, PartialV):
+    if getattr(v.owner, "table", None) is v:  # the named arguments of a partial
         e.call(getattr, lambda: e.load(v.owner), lambda: e.const("keywords"))
         e.remember(v)
         return
@@ -516,6 +516,8 @@ def _partial(e: Emitter, v: PartialV) -> None:
     e.call(runtime.partial, lambda: e.load(v.func), lambda: e.tuple(v.args), lambda: e.const(tuple(v.kwargs)),
            lambda: e.tuple(v.kwargs.values()))
     e.remember(v)
+    if v.noted is not None and not v.attrs:  # which stays itself within another one from then on
+        e.later(lambda: e.call(own_table, lambda: e.load(v)))
     for name, attr in v.attrs.items():
         e.later(partial(e.call, setattr, partial(e.load, v), partial(e.const, name), partial(e.load, attr)))
 

@@ -69,6 +69,7 @@ class PartialV(BoundV):
     kwargs: dict[str, Value]
     attrs: dict[str, Any] = field(default_factory=dict)
     table: Any = field(default=None, init=False)  # the DictV of its `keywords`, once the program has asked for them
+    noted: Any = field(default=None, init=False)  # that of its `__dict__`, likewise: it has none before
 
 
 @dataclass(eq=False)

@@ -1,8 +1,11 @@
 """Ways of calling a body: what tells them apart while capturing, and when the Graph runs."""
 
+import dataclasses
 import functools
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax._src.traceback_util import api_boundary
 
@@ -68,3 +71,53 @@ def test_a_function_that_a_library_makes_in_each_call_is_one_way():
         x = jnp.arange(n)
         assert jnp.allclose(compiled(x), program(x), rtol=1e-5)
     assert dynacomp.stats()["graphs"] <= 2 and not dynacomp.stats()["frames_eager"]
+
+
+def test_a_module_without_a_hash_that_calls_itself():
+    """What tells the calls of a function apart was hashed, which flax refuses for a module around a dataclass that is
+    not frozen: its own methods around `apply` broke the graph, and ran as plain Python in each call."""
+    nn = pytest.importorskip("flax.linen")
+
+    @dataclasses.dataclass
+    class Config:
+        width: int = 3
+
+    class Net(nn.Module):
+        config: Config
+
+        def setup(self):
+            self.layer = nn.Dense(self.config.width)
+
+        def __call__(self, x):
+            return self.layer(x)
+
+        def generate(self, params, x, n):
+            padded = jnp.concatenate([x, jnp.zeros((n, 3))])
+            return jax.lax.scan(lambda c, _: (self.apply(params, c), None), padded, jnp.arange(n))[0]
+
+    compiled = dynacomp.jit(lambda net, params, x, n: net.generate(params, x, n))
+    dynacomp.reset()
+    for i in range(6):
+        net, x, n = Net(Config()), jnp.ones((2, 3)), 2 + i % 2
+        params = net.init(jax.random.key(i), x)
+        np.testing.assert_allclose(compiled(net, params, x, n), net.generate(params, x, n), rtol=1e-4)
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] <= 2 and not stats["breaks"] and not stats["frames_eager"]
+
+
+def test_objects_without_a_hash_are_told_apart_by_what_they_are():
+    first, same, other = (way_of((Unhashed(n),), {}) for n in (1, 1, 2))
+    assert first == same != other and hash(first) == hash(same) == hash(other)
+    assert way_of((Unhashed(jnp.ones(2)),), {}) != way_of((Unhashed(jnp.ones(2)),), {})
+    assert Dispatch((first, other))(lambda x: "one", lambda x: "two")(Unhashed(2)) == "two"
+
+
+class Unhashed:
+    def __init__(self, part):
+        self.part = part
+
+    def __eq__(self, other):
+        return self.part == other.part
+
+    def __hash__(self):
+        raise TypeError("unhashable")

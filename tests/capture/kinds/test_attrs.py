@@ -525,3 +525,62 @@ def test_what_functions_made_anew_lack():
         result, said = compiled(lambda x, n=n: x * n, jnp.ones(2))
         assert (result == n + 1).all() and said == ("'function' object has no attribute 'missing'", "missing", True)
     assert dynacomp.stats()["frames_captured"] <= 2
+
+
+def test_a_wrapper_of_a_partial():
+    """functools.wraps broke the graph where it reads what a partial notes."""
+    def program(x, p):
+        made = functools.partial(jnp.multiply, 2.0)
+
+        @functools.wraps(made)
+        def of_made(y):
+            return made(y) + 1
+
+        @functools.wraps(p)
+        def of_given(y):
+            return p(y) - 1
+
+        return of_made(x) * of_given(x), of_made.__module__, of_given.__wrapped__ is p, getattr(of_given, "tag", None)
+
+    def given():
+        return functools.partial(jnp.add, 1.0), noting(tag="a"), noting(tag="b"), noting()
+
+    compiled = dynacomp.jit(program, backend="eager")
+    dynacomp.reset()
+    ours, pythons = given(), given()
+    for mine, pythons_own in (*zip(ours, pythons), *zip(ours, pythons)):
+        assert str(compiled(jnp.arange(3.0), mine)) == str(program(jnp.arange(3.0), pythons_own))
+        assert mine.__reduce__()[2] == pythons_own.__reduce__()[2]
+    assert dynacomp.stats()["frames_captured"] <= 4 and not dynacomp.stats()["breaks"]
+
+
+def test_a_partial_that_was_asked_for_its_dict_stays_itself_in_another():
+    def program(x):
+        p = functools.partial(jnp.multiply, 2.0)
+        table = p.__dict__
+        q = functools.partial(p, where=True)
+        dynacomp.graph_break()
+        table["tag"] = 3
+        return x * 2, q.func is p, p.tag, functools.partial(p).func is p, p
+
+    def unchanged(x):
+        p = functools.partial(jnp.multiply, 2.0)
+        assert not p.__dict__
+        return x * 2, p
+
+    for fn in program, unchanged:
+        compiled = dynacomp.jit(fn, backend="eager")
+        for _ in range(2):
+            mine, pythons = compiled(jnp.arange(3.0)), fn(jnp.arange(3.0))
+            assert str(mine[:-1]) == str(pythons[:-1]) and mine[-1].__reduce__()[2] == pythons[-1].__reduce__()[2]
+
+
+def test_what_is_noted_on_a_given_partial_through_its_dict():
+    def program(x, p):
+        p.__dict__["tag"] = x.shape[0]
+        return p(x), p.tag, p.__dict__
+
+    compiled = dynacomp.jit(program, backend="eager")
+    for n in (2, 3, 2):
+        p, q = functools.partial(jnp.multiply, 2.0), functools.partial(jnp.multiply, 2.0)
+        assert str(compiled(jnp.ones(n), p)) == str(program(jnp.ones(n), q)) and p.__dict__ == q.__dict__
