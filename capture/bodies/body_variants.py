@@ -22,6 +22,7 @@ from typing import Any
 
 import jax
 
+from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.bodies.hidden_tracers import is_body, made_of_trace
 from dynacomp.capture.graph.avals import aval_of
@@ -96,7 +97,7 @@ class Compared(Itself):
             return False
         try:
             return other.obj is self.obj or bool(other.obj == self.obj)
-        except Exception:  # arrays inside, whose comparison is no truth
+        except ours(Exception):  # arrays inside, whose comparison is no truth
             return False
 
     def __hash__(self) -> int:

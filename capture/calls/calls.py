@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from dynacomp.capture.arithmetic import graph_scalars, later, masked_updates
+from dynacomp.capture.arithmetic import graph_scalars, later, masked_updates, ufunc_overrides
 from dynacomp.capture.arithmetic.operators import fold
 from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Break, Raised
@@ -444,7 +444,7 @@ def _entered(cap: Capture, obj: Any, fn: FunctionV, args: list[Value], kwargs: d
 
 def _by_numpy(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
     """A function of NumPy: computed while capturing, asked of the array of JAX that it is given, or made later."""
-    found = ndarrays.call(cap, obj, args, kwargs)
+    found = ufunc_overrides.call(cap, obj, args, kwargs) or ndarrays.call(cap, obj, args, kwargs)
     asking = ndarrays.asking(obj) if found is None and args and ndarrays.is_jax_array(args[0]) else None
     if asking is not None:
         return inline(cap, as_function(cap, Const(asking)), args, kwargs)
