@@ -25,6 +25,8 @@ CONV = {s: [UNKNOWN] * 3 for s in SPATIAL} | dict.fromkeys(("k", "groups", "batc
 CALLS: tuple[tuple[str, dict[str, Any], tuple[Any, ...]], ...] = (
     ("matmul", {}, (F32, F32, F32)),
     ("matmul", {}, (BF16, BF16, BF16)),
+    ("matmul", {}, (BF16, BF16, F32)),
+    ("matmul", {}, (F32, BF16, F32)),
     ("conv", CONV, (F32, F32, F32)),
     ("attention", {}, (F32, F32, F32, F32)),
     ("sort", {}, (F32, F32)),

@@ -436,7 +436,10 @@ def _serial(chain: list[Loop], scope: Scope, unit: Unit) -> Lines:
 def _over_updates(loop: Loop, updates: Loop, lanes: Loop, scope: Scope, unit: Unit) -> Lines:
     """A scatter whose rows never meet (see `scatter`): threads take spans of the rows."""
     extent, work = index_code(loop.extent), grain(f"{SPAN}*({work_of(loop, 8)})")
-    yield f"parallel(rt, ceil_div({extent}, {SPAN}), {work}, [&](int64_t begin, int64_t end) {{"
+    spans = f"ceil_div({extent}, {SPAN})"
+    # Each piece goes through all updates, and to all their rows in memory: one for each thread.
+    work = f"most({work}, ceil_div({spans}, (int64_t)rt->threads))"
+    yield f"parallel(rt, {spans}, {work}, [&](int64_t begin, int64_t end) {{"
     yield f"  const int64_t first = begin*{SPAN}, last = least({extent}, end*{SPAN});"
     yield "  " + _header(updates)
     yield from indent(statements(updates.body, scope, unit), 2)

@@ -61,6 +61,8 @@ def matmul(params: Params, dtypes: Sequence[np.dtype], a: Any, b: Any) -> tuple[
     left, right = strided(a, (batch, m, k), params["a_strides"]), strided(b, (batch, k, n), params["b_strides"])
     dims = (((1,), (0,)), ((), ())) if batch == 1 else (((2,), (1,)), ((0,), (0,)))
     left, right = (left[0], right[0]) if batch == 1 else (left, right)
+    if left.dtype != right.dtype:  # floats of 16 bits stand for their conversions
+        left, right = left.astype(dtypes[-1]), right.astype(dtypes[-1])
     return (lax.dot_general(left, right, dims, precision_of(params), dtypes[-1]),)
 
 

@@ -36,7 +36,7 @@ from dynacomp.lowering.rules.pointwise import POINTWISE
 from dynacomp.lowering.rules.reader import INT32, Reader, dtype_of, shape_of
 from dynacomp.lowering.rules.scatter import SINGLE
 from dynacomp.lowering.rules.support import why_not
-from dynacomp.lowering.rules.templates import TEMPLATE_RULES, fitting_strides, row_major, view_of
+from dynacomp.lowering.rules.templates import TEMPLATE_RULES, fitting_strides, is_widening, row_major, view_of
 from dynacomp.lowering.rules.window import WINDOW_RULES, choice_name
 
 RULES = POINTWISE | LAYOUT | GATHERS | SINGLE | WINDOW_RULES | PARTS
@@ -91,11 +91,12 @@ class Buffers:
             node = node.args[0]
         return node
 
-    def layout_root(self, node: Node) -> Node:
-        """The node under all ops that a strided view may stand for."""
-        while op_name(node) in ("reshape", "transpose", "broadcast_in_dim", "again") and self.loopable(node):
+    def layout_root(self, node: Node, widens: bool = False) -> Node:
+        """The node under all ops that a strided view may stand for, and under conversions that a template makes."""
+        while self.loopable(node):
             below = node_at(node)
-            if below is None:
+            through = op_name(node) in ("reshape", "transpose", "broadcast_in_dim", "again")
+            if below is None or not (through or widens and is_widening(node)):
                 break
             node = below
         return node
@@ -104,8 +105,8 @@ class Buffers:
         """Which nodes get buffers."""
         for node in self.graph.nodes:
             if node in self.templates:
-                for operand in node.args:
-                    self.required.add(self.layout_root(operand).name)
+                widens = TEMPLATE_RULES[op_name(node)].widens
+                self.required |= {self.layout_root(operand, widens).name for operand in node.args}
             elif node in self.controls or node.op != OUTPUT and self.outside.get(node):
                 for operand in nodes_in((node.args, dict(node.kwargs))):
                     self.require(operand)
@@ -153,7 +154,7 @@ class Buffers:
         found = []
         rule = TEMPLATE_RULES[op_name(node)]
         for operand, dims in rule.operands(node):
-            view = view_of(self.reader, operand)
+            view = view_of(self.reader, operand, rule.widens)
             steps = None if view is None else fitting_strides(rule, operand, view, dims)
             if view is None or steps is None:
                 operand, dims = self.copy_of(node, operand, dims)

@@ -17,10 +17,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import sympy
 
 from dynacomp.capture.graph.graph import GET_ATTR, PLACEHOLDER, Node, is_node
-from dynacomp.lowering.kernel_ir.loops import Expr, is_load
+from dynacomp.lowering.kernel_ir.loops import Apply, Expr, Load
+from dynacomp.lowering.kernel_ir.scalars import kind
 from dynacomp.lowering.primitives.ops import is_call
 from dynacomp.lowering.rules.reader import Reader, dtype_of, shape_of
 from dynacomp.lowering.sizes.indexing import ZERO, coefficient, product, strides, total
@@ -43,18 +45,34 @@ class View:
     strides: tuple[sympy.Expr, ...]
 
 
-def view_of(reader: Reader, node: Node) -> View | None:
-    """The node as a strided view of one realised buffer that starts at its first element, or None."""
+def widens_half(source: np.dtype, to: np.dtype) -> bool:
+    """Whether a conversion makes float32 of floats of 16 bits, which products read as they lie."""
+    return kind(to) == kind(source) == "f" and (source.itemsize, to.itemsize) == (2, 4)
+
+
+def is_widening(node: Any) -> bool:
+    """Whether a node is such a conversion."""
+    return is_call(node, "convert_element_type") and widens_half(dtype_of(node.args[0]), dtype_of(node))
+
+
+def view_of(reader: Reader, node: Node, widens: bool = False) -> View | None:
+    """The node as a strided view of one realised buffer that starts at its first element, or None. widens: the buffer
+    may hold floats of 16 bits, of which the node is the conversion to float32."""
     shape = shape_of(node)
     at = reader.point(shape)
     expr: Expr = reader.read(node, at)
-    if not is_load(expr) or expr.mask is not None or expr.dtype != dtype_of(node):
-        return None
-    steps = [ZERO if v == 0 else coefficient(expr.index, v) for v in at]
+    match expr:
+        case Load(mask=None) as load if load.dtype == dtype_of(node):
+            pass
+        case Apply("convert", (Load(mask=None) as load,), dtype) if widens and widens_half(load.dtype, dtype):
+            pass
+        case _:
+            return None
+    steps = [ZERO if v == 0 else coefficient(load.index, v) for v in at]
     if any(s is None for s in steps):
         return None
-    rest = expr.index - sympy.Add(*(s * v for s, v in zip(steps, at)))
-    return View(expr.buffer, tuple(steps)) if sympy.expand(rest) == 0 else None
+    rest = load.index - sympy.Add(*(s * v for s, v in zip(steps, at)))
+    return View(load.buffer, tuple(steps)) if sympy.expand(rest) == 0 else None
 
 
 def row_major(node: Node) -> View:
@@ -127,9 +145,9 @@ def _is_deep(dot: Dot) -> bool:
 
 
 def _untransposed(node: Any, dims: Sequence[int]) -> tuple[Any, Sequence[int]]:
-    """What a node transposes, and which of its dimensions are `dims` of the node."""
-    while is_call(node, "transpose"):
-        dims = [node.kwargs["permutation"][d] for d in dims]
+    """What a node transposes or widens, and which of its dimensions are `dims` of the node."""
+    while is_call(node, "transpose") or is_widening(node):
+        dims = [node.kwargs["permutation"][d] for d in dims] if is_call(node, "transpose") else dims
         node = node.args[0]
     return node, dims
 
@@ -138,7 +156,7 @@ def _lies_along(node: Any, dims: Sequence[int]) -> bool:
     """Is a node an input, maybe transposed or as another shape, whose neighbours in memory differ in one of `dims`?"""
     node, dims = _untransposed(node, dims)
     fits = len(shape_of(node)) - 1 in dims
-    while is_call(node, "reshape"):
+    while is_call(node, "reshape") or is_widening(node):
         node = node.args[0]
     return fits and is_node(node) and node.op in (PLACEHOLDER, GET_ATTR)
 
@@ -236,13 +254,14 @@ def why_not_top_k(node: Node) -> str | None:
 class TemplateRule:
     """How one op becomes a TemplateStep. wants: should this node (else it stays loops); operands: the
     operands and their groups of dimensions; params: the template's, from the node and the strides;
-    contiguous: operands must be row-major."""
+    contiguous: operands must be row-major; widens: floats of 16 bits may stand for their conversions to float32."""
 
     template: str
     wants: Callable[[Node], bool]
     operands: Callable[[Node], tuple[tuple[Node, Groups], ...]]
     params: Callable[..., dict[str, Any]]
     contiguous: bool = False
+    widens: bool = False
 
 
 def why_not_matrix(node: Node) -> str | None:
@@ -333,7 +352,8 @@ MATRICES = {
 """What is computed matrix by matrix: name → the parameters of its template."""
 
 TEMPLATE_RULES: dict[str, TemplateRule] = {
-    "dot_general": TemplateRule("matmul", lambda n: not is_small_dot(n), _matmul_operands, _matmul_params),
+    "dot_general": TemplateRule("matmul", lambda n: not is_small_dot(n), _matmul_operands, _matmul_params,
+                                widens=True),
     "conv_general_dilated": TemplateRule("conv", lambda n: True, _conv_operands, _conv_params),
     "sort": TemplateRule("sort", lambda n: True, contiguous_operands, _sort_params, contiguous=True),
     "attention": TemplateRule("attention", lambda n: True, _attention_operands, _attention_params),
