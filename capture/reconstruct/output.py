@@ -187,9 +187,10 @@ def _number(cap: Capture, v: NumberV, outputs: dict[Node, int]) -> Any:
 
 
 def _constant(cap: Capture, v: Const, outputs: dict[Node, int]) -> Any:
-    if cap.known.made and is_made(cap, v.value) or structures.has_shells(v.value, cap.known.shells):
+    real = peek(v)  # without a guard: what has a source is handed on, whichever it is
+    if cap.known.made and is_made(cap, real) or structures.has_shells(real, cap.known.shells):
         raise NoTemplate(v)
-    return ("const", v.value) if v.source is None or is_single(peek(v)) else None
+    return ("const", v.value) if v.source is None or is_single(real) else None
 
 
 def _tuple(cap: Capture, v: TupleV, outputs: dict[Node, int]) -> Any:
