@@ -444,7 +444,8 @@ def _entered(cap: Capture, obj: Any, fn: FunctionV, args: list[Value], kwargs: d
 
 def _by_numpy(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
     """A function of NumPy: computed while capturing, asked of the array of JAX that it is given, or made later."""
-    found = ufunc_overrides.call(cap, obj, args, kwargs) or ndarrays.call(cap, obj, args, kwargs)
+    found = ufunc_overrides.call(cap, obj, args, kwargs)
+    found = ndarrays.call(cap, obj, args, kwargs) if found is None else found
     asking = ndarrays.asking(obj) if found is None and args and ndarrays.is_jax_array(args[0]) else None
     if asking is not None:
         return inline(cap, as_function(cap, Const(asking)), args, kwargs)

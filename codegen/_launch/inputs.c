@@ -11,15 +11,28 @@ static int is_known_sharding(Program *p, PyObject *sharding)
     return 0;
 }
 
-/* Whether a sharding plainly is the program's device. */
+/* An attribute that may be missing where JAX has changed: 1, 0, or -1 for any other exception (Ctrl-C). */
+static int attribute(PyObject *of, PyObject *name, PyObject **found)
+{
+    *found = PyObject_GetAttr(of, name);
+    if (*found)
+        return 1;
+    if (!PyErr_ExceptionMatches(PyExc_AttributeError))
+        return -1;
+    PyErr_Clear();
+    return 0;
+}
+
+/* Whether a sharding plainly is the program's device; -1 with an exception. */
 static int is_here(Program *p, PyObject *sharding)
 {
     if (Py_TYPE(sharding) != Py_TYPE(p->sharding))
         return 0;
-    PyObject *device = PyObject_GetAttr(sharding, jax.device);
-    int here = device && device == PyList_GET_ITEM(p->devices, 0);
+    PyObject *device;
+    int here = attribute(sharding, jax.device, &device);
+    if (here > 0)
+        here = device == PyList_GET_ITEM(p->devices, 0);
     Py_XDECREF(device);
-    PyErr_Clear();
     return here;
 }
 
@@ -28,7 +41,10 @@ static int is_here(Program *p, PyObject *sharding)
    plainly this device Python says whether it is one CPU device, or raises. */
 static int accept_sharding(Program *p, Py_ssize_t i, PyObject *sharding, PyObject *x)
 {
-    if (!is_known_sharding(p, sharding) && !is_here(p, sharding)) {
+    int known = is_known_sharding(p, sharding) ? 1 : is_here(p, sharding);
+    if (known < 0)
+        return -1;
+    if (!known) {
         PyObject *ok = PyObject_CallOneArg(p->accept, x);
         if (!ok)
             return -1;
@@ -57,15 +73,17 @@ static int take_shape(slot_t *slot, PyObject *shape)
     return 1;
 }
 
-/* Whether an aval is plainly of the dtype and the dimensions that were compiled for. */
+/* Whether an aval is plainly of the dtype and the dimensions that were compiled for; -1 with an exception. */
 static int fits(slot_t *slot, PyObject *aval)
 {
-    PyObject *dtype = PyObject_GetAttr(aval, jax.dtype);
-    PyObject *shape = dtype == slot->dtype ? PyObject_GetAttr(aval, jax.shape) : NULL;
-    int fit = shape && take_shape(slot, shape);
+    PyObject *dtype, *shape = NULL;
+    int fit = attribute(aval, jax.dtype, &dtype);
+    if (fit > 0)
+        fit = dtype == slot->dtype ? attribute(aval, jax.shape, &shape) : 0;
+    if (fit > 0)
+        fit = take_shape(slot, shape);
     Py_XDECREF(shape);
     Py_XDECREF(dtype);
-    PyErr_Clear();
     return fit;
 }
 
@@ -74,7 +92,10 @@ static int check_aval(Program *p, Py_ssize_t i, PyObject *x, PyObject *aval)
 {
     slot_t *slot = &p->slots[i];
     Py_CLEAR(slot->aval);
-    if (!fits(slot, aval)) {
+    int fit = fits(slot, aval);
+    if (fit < 0)
+        return -1;
+    if (!fit) {
         PyObject *index = PyLong_FromSsize_t(i);
         PyObject *shape = index ? PyObject_CallFunctionObjArgs(p->check, index, x, NULL) : NULL;
         Py_XDECREF(index);
