@@ -17,6 +17,7 @@
     genexprs            Generator expressions as functions of one item
     assignments         Functions that do nothing but store arguments in the first one: the
                         `__init__` of dataclasses
+    own_stores          Methods that store into the object whose they are
     suspensions         Where a generator, coroutine or async generator suspends, and what
                         its frame holds there
     loop_exits          Where the loops are left that a resume function goes on in: the resume

@@ -21,6 +21,8 @@ from typing import Any
 from dynacomp.capture._native import CompiledFunction
 from dynacomp.capture.base.classes import entries, module_name, mro, name_of, own_dict
 from dynacomp.capture.base.remembered import remembered
+from dynacomp.capture.bytecode.code import decode
+from dynacomp.capture.bytecode.own_stores import stores_into_itself
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -321,8 +323,17 @@ def changes_object(fn: types.FunctionType) -> bool:
 @remembered
 def is_stateful(cls: type) -> bool:
     """Whether objects of a library's class change when they are used, however pure the library: iterators (Haiku's
-    `PRNGSequence`). They are made, and their methods entered, as those of the program's classes are."""
-    return any(isinstance(entries(base).get("__next__"), types.FunctionType) for base in mro(cls))
+    `PRNGSequence`), and those that store into themselves when they are called (Equinox's `GetKey`, its `State.set`).
+    They are made, and their methods entered, as those of the program's classes are."""
+    return any(isinstance(entries(base).get("__next__"), types.FunctionType) for base in mro(cls)) or (
+        not is_host(cls) and any(_stores(base) for base in mro(cls) if is_pure_module(module_name(base))))
+
+
+def _stores(cls: type) -> bool:
+    """Whether public methods of a class of a library built on JAX, or a call of its objects, store into the object."""
+    return str(module_name(cls)).partition(".")[0] not in ("jax", "jaxlib") and any(
+        isinstance(fn, types.FunctionType) and stores_into_itself(decode(fn.__code__))
+        for name, fn in entries(cls).items() if name == "__call__" or not name.startswith(("_", *DEFINING)))
 
 
 def judges(fn: Any) -> bool:

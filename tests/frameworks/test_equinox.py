@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from equinox.internal import closure_to_pytree
+from equinox.internal import GetKey, closure_to_pytree
 
 import dynacomp
 from tests.capture.program_kit import check_one_graph
@@ -266,3 +266,38 @@ def test_items_of_an_enumeration_are_compared_by_identity_as_plain_python_does()
     for item in (jax.tree_util.tree_map(lambda leaf: leaf, Result.ok), Result.ok, Result.bad):
         want, got = (call(jnp.array(True), item, jnp.ones(3))[0] for call in (chosen, compiled))
         assert type(got._value) is type(want._value)
+
+
+class Counted(eqx.Module):
+    count: eqx.nn.StateIndex
+
+    def __init__(self):
+        self.count = eqx.nn.StateIndex(jnp.array(0))
+
+    def __call__(self, x, state):
+        n = state.get(self.count)
+        return x + n, state.set(self.count, n + 1)
+
+
+def with_old_state(x, state, model):
+    y, new = model(x, state)
+    try:
+        state.get(model.count)
+    except ValueError as error:
+        return y, new.get(model.count), str(error)
+
+
+def test_what_a_librarys_objects_store_into_themselves_is_stored():
+    """`GetKey.__call__` counts its calls, and `State.set` makes the old state unusable: both were calls of a pure
+    library, and changed nothing."""
+    compiled, ours, theirs = dynacomp.jit(lambda key: jax.random.split(key())[0] + key.seed), GetKey(5), GetKey(5)
+    dynacomp.reset()
+    for _ in range(5):
+        assert np.array_equal(compiled(ours), jax.random.split(theirs())[0] + 5)
+    assert ours.call == 5 and dynacomp.stats()["frames_captured"] == 1 and not dynacomp.stats()["breaks"]
+
+    model = eqx.nn.make_with_state(Counted)()[0]
+    compiled = dynacomp.jit(with_old_state, fullgraph=True)
+    for n in range(4):
+        want, got = (call(X + n, eqx.nn.make_with_state(Counted)()[1], model) for call in (with_old_state, compiled))
+        assert "old state" in want[2] and repr(got) == repr(want)
