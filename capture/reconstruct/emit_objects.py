@@ -45,10 +45,12 @@ def _put(e: Emitter, v: ObjectV, name: str, attr: Any, there: list[str]) -> None
     put = runtime.write_entry if hides_entry(v.cls, name) else set_attribute
     e.call(put, partial(e.load, v), partial(e.const, name), partial(e.load, attr))
     there.append(name)
-    wanted = [n for n, value in v.attrs.items() if value is not DELETED]
-    if len(there) == len(wanted) and there != wanted:
+    if len(there) < sum(value is not DELETED for value in v.attrs.values()):
+        return
+    wanted = tuple(n for n, value in v.attrs.items() if value is not DELETED and _is_entry(v.cls, n))
+    if wanted != tuple(n for n in there if _is_entry(v.cls, n)):  # where all lie in slots, there is no dict
         e.op("POP_TOP")
-        e.call(arrange, partial(e.load, v), partial(e.const, tuple(n for n in wanted if _is_entry(v.cls, n))))
+        e.call(arrange, partial(e.load, v), partial(e.const, wanted))
 
 
 def _is_entry(cls: type, name: str) -> bool:

@@ -5,6 +5,7 @@ import collections
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax._src.core import TraceTag
 
 import dynacomp
 from tests.capture.program_kit import check_one_graph
@@ -85,3 +86,25 @@ def test_attributes_stand_in_the_order_in_which_they_were_set():
         assert [*vars(made)] == [*vars(Trainer(x, 2.0))] and made.rate == 2.0 + n
         np.testing.assert_allclose(made.update(x), x)
     assert dynacomp.stats()["frames_captured"] == 2 and not dynacomp.stats()["breaks"]
+
+
+class Traced(jax.core.Trace):
+    """Attributes in slots alone, as all objects of JAX's machinery have them."""
+
+    __slots__ = ("parent", "tag")
+
+    def __init__(self, parent, tag):
+        self.tag = tag
+        self.parent = parent
+        super().__init__()
+
+
+def test_objects_with_slots_alone_have_no_order_of_attributes():
+    """One was asked for its `__dict__`: AttributeError, where a slot's content is made last (quax's traces)."""
+    dynacomp.reset()
+    compiled = dynacomp.jit(lambda x: Traced(x + 1, TraceTag()))
+    for n in range(3):
+        made = compiled(jnp.ones(3) * n)
+        assert made.parent.tolist() == [n + 1.0] * 3 and type(made.tag) is TraceTag
+        assert made.is_valid() and made._weakref() is made
+    assert dynacomp.stats()["frames_captured"] == 1 and not dynacomp.stats()["breaks"]
