@@ -34,6 +34,7 @@ from dynacomp.capture.reconstruct.emit_sources import load_globals, load_source
 from dynacomp.capture.reconstruct.readers import reader
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import differs_since, leaving, leaving_apart, waits_for_effects
+from dynacomp.capture.tracing.settings import maker
 from dynacomp.capture.values.callables import BuiltinMethodV, FunctionV, MethodV, PartialV, SettingV, SuperV
 from dynacomp.capture.values.computed import ArrayV, LibraryV, NdArrayV, NumberV, SizeV
 from dynacomp.capture.values.constant import Const, is_const, is_known_literal, peek
@@ -527,7 +528,7 @@ def _library(e: Emitter, v: LibraryV) -> None:
         raise Unbuildable(v, "a library's object made of what has changed since")
     if v.entered or v.once:
         raise Unbuildable(v, "a context manager that was entered" if v.entered else "what did more when it was made")
-    e.call(runtime.call, lambda: e.const(v.make), lambda: e.whole(TupleV(list(v.args))),
+    e.call(runtime.call, lambda: e.const(maker(v)), lambda: e.whole(TupleV(list(v.args))),
            lambda: e.const(tuple(v.kwargs)), lambda: e.whole(TupleV(list(v.kwargs.values()))))
     e.remember(v)
 

@@ -56,6 +56,7 @@ from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import differs_since
 from dynacomp.capture.tracing.failures import is_entered
 from dynacomp.capture.tracing.handed_on import always_anew
+from dynacomp.capture.tracing.settings import maker
 from dynacomp.capture.values.callables import BuiltinMethodV, FunctionV, MethodV, PartialV
 from dynacomp.capture.values.computed import ArrayV, LibraryV, NdArrayV, NeedsConcrete, NumberV, ScalarV, SizeV
 from dynacomp.capture.values.constant import Const, is_const, is_known_literal, is_open, peek
@@ -359,7 +360,7 @@ def _library(cap: Capture, value: LibraryV) -> Any:
         if value.once:
             raise Break("effect_in_body", "what is left of a function that changes outer objects, or prints")
         value.lowered[place] = _as_made(cap, value, place) or LibraryArg(
-            value.make, *lower_arguments(cap, value.make, value.args, value.kwargs))
+            maker(value), *lower_arguments(cap, value.make, value.args, value.kwargs))
     return value.lowered[place]
 
 

@@ -125,7 +125,17 @@ class Under:
             return self.fn(*args, **kwargs)
 
 
+def traced_under(cap: Capture) -> Held:
+    """The settings that what is made here is made under, wherever that happens."""
+    return tuple(one for one in held(cap) if one[0] in STATES)
+
+
 def under(cap: Capture, fn: Any) -> Any:
     """`fn` as the target of a node made here."""
-    settings = tuple(one for one in held(cap) if one[0] in STATES)
+    settings = traced_under(cap)
     return Under(fn, settings) if settings else fn
+
+
+def maker(value: LibraryV) -> Any:
+    """What makes a library's object, under the settings that held where the program made it."""
+    return Under(value.make, value.settings) if value.settings else value.make

@@ -65,7 +65,7 @@ from dynacomp.capture.tracing.lowered_args import (
     standins_in,
 )
 from dynacomp.capture.tracing.passthrough import Passed
-from dynacomp.capture.tracing.settings import held, holding, under
+from dynacomp.capture.tracing.settings import held, holding, maker, traced_under, under
 from dynacomp.capture.values.computed import ArrayV, LibraryV, NeedsConcrete, NumberV
 from dynacomp.capture.values.constant import Const, is_const, peek
 from dynacomp.capture.values.containers import DictV, ListV, TupleV
@@ -133,7 +133,8 @@ class Call:
     def made(self, real: Any = None, fixed: bool = False) -> LibraryV:
         """The result as an object whose node is made when something consumes it; `once` if that would do more."""
         once = any(s.changing for s in standins_in(self.lowered))
-        whole = LibraryV(self.fn, tuple(self.args), self.kwargs, real=real, fixed=fixed, once=once)
+        whole = LibraryV(self.fn, tuple(self.args), self.kwargs, real=real, fixed=fixed, once=once,
+                         settings=traced_under(self.cap))
         _pin(self.cap, whole, self.lowered)
         return whole
 
@@ -315,7 +316,7 @@ def _pin(cap: Capture, whole: LibraryV, lowered: tuple) -> None:
     """Functions that a call has run stay as they were for what it returns: `jax.vjp` has differentiated them."""
     ran = [a for a in of_class(Standin, (*lowered[0], *lowered[1].values())) if a.ways]
     if ran:
-        whole.lowered[place_of(cap)] = LibraryArg(under(cap, whole.make), *lowered)
+        whole.lowered[place_of(cap)] = LibraryArg(maker(whole), *lowered)
     for standin in ran:
         standin.pinned = True
 

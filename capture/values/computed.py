@@ -94,6 +94,7 @@ class LibraryV(Value):
     fields: dict[str, Value] = field(default_factory=dict)  # a named tuple: what was read of it, one object each time
     once: bool = False  # what made it has changed outer objects, or printed: it is made nowhere else
     shell: Any = None  # a named tuple: one of its fields, once it was taken apart as a tree
+    settings: tuple = ()  # of JAX's, that held where the program made it: it is made under them (see `settings.maker`)
 
 
 class NeedsConcrete(Exception):

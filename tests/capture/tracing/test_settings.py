@@ -5,6 +5,7 @@ import contextlib
 import jax
 import jax.numpy as jnp
 import pytest
+from equinox.internal import ω as omega
 
 import dynacomp
 from dynacomp.capture.graph.interpreter import run
@@ -208,3 +209,21 @@ def test_what_a_trace_becomes_later_is_no_setting_of_the_graph():
     compiled = dynacomp.jit(program)
     for (x,) in INPUTS:
         assert jnp.allclose(compiled(x), program(x), atol=1e-6)
+
+
+def test_what_a_library_makes_under_a_setting_is_made_under_it_later():
+    """`eps * ω(x)` stood in the Graph without the setting: TypePromotionError where the program had none."""
+    def program(x, pause):
+        eps = jnp.max(jnp.abs(x)).astype(jnp.float16)
+        with jax.numpy_dtype_promotion("standard"):
+            scaled = eps * omega(x)
+            if pause:
+                print(end="")
+            inside = scaled.ω
+        return inside, scaled.ω
+
+    with jax.numpy_dtype_promotion("strict"):
+        check_one_graph(lambda x: program(x, False), *INPUTS)
+        compiled = dynacomp.jit(program, backend="eager")
+        for x, in INPUTS:
+            assert repr(compiled(x, True)) == repr(program(x, True))
