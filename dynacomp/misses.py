@@ -248,10 +248,11 @@ def apart(history: History) -> AbstractContextManager[Any]:
 
 
 def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], history: History) -> Any:
-    seen, lessons = history.seen_by(fn, args), Lessons(order=history.order)
+    seen, parts = history.seen_by(fn, args), rounds.parts_of(code)
+    lessons = Lessons(order=history.order, unpacked=dict(parts.entered))
     if code.co_flags & SUSPENDS and idle.is_left_suspended(code, fn, args, options):
         return True
-    spending = rounds.budget_of(rounds.compiled_above(code)).spending(rounds.parts_of(code).has_begun())
+    spending = rounds.budget_of(rounds.compiled_above(code)).spending(parts.has_begun())
     with surfacing(), counters.timed("capture"), no_stack_noted(), spending:
         if code.co_flags & SUSPENDS:
             found = suspended(options, code)
@@ -262,6 +263,7 @@ def captured(options: Options, fn: Any, code: CodeType, args: tuple[Any, ...], h
             found = entry_for(root, lessons, lambda graph, places: starting_again(compiler(graph, options, places)),
                               options)
     freeze(history, lessons, code)
+    parts.entered.update(lessons.unpacked)
     for lesson in lessons.breaks.values():
         report_break(lesson, code, options)
     info = getattr(found, "info", None)

@@ -40,7 +40,7 @@ def entry_for(root: Root, lessons: Lessons, compile_one: Compile, key: Any) -> E
             with captured:
                 if opens and len(captured.cap.numbers.decisions) >= opens:
                     opens, closed, most = None, lessons.kept(), lessons.learnt()
-                    lessons.put_back(Lessons(order=lessons.order, opens=True).kept())
+                    lessons.put_back(Lessons(order=lessons.order, opens=True, unpacked=lessons.unpacked).kept())
                     continue
                 found = compiled(captured, compile_one)
         else:
