@@ -38,11 +38,26 @@ def makes_another(self, x):
     return made
 
 
-@pytest.mark.parametrize("fn", [stores, counts, clears_in_a_closure])
+def fills_a_cache(self, x):
+    if self._found is None:
+        self._found = x * 2
+    if not hasattr(self, "_kept"):
+        self._kept = {}
+    return self._found, self._kept
+
+
+def fills_and_counts(self, x):
+    if self._found is None:
+        self._found = x * 2
+        self.count += 1
+    return self._found
+
+
+@pytest.mark.parametrize("fn", [stores, counts, clears_in_a_closure, fills_and_counts])
 def test_methods_that_store(fn):
     assert stores_into_itself(decode(fn.__code__))
 
 
-@pytest.mark.parametrize("fn", [reads, has_an_empty_tuple, makes_another, lambda: 1])
+@pytest.mark.parametrize("fn", [reads, has_an_empty_tuple, makes_another, fills_a_cache, lambda: 1])
 def test_functions_that_do_not(fn):
     assert not stores_into_itself(decode(fn.__code__))
