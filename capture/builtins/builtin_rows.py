@@ -38,6 +38,7 @@ from dynacomp.capture.numbers import dynamic_scalars, size_values
 from dynacomp.capture.reconstruct import runtime, tracebacks
 from dynacomp.capture.rows import alike_items, grown_lists
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.tracing import settled
 from dynacomp.capture.values.callables import PartialV, SuperV
 from dynacomp.capture.values.computed import ArrayV, LibraryV, NdArrayV, NumberV, ScalarV, SizeV
 from dynacomp.capture.values.constant import Const, holds, is_exactly, peek
@@ -155,6 +156,9 @@ def _number(kind: type) -> Any:
 def _of_array(cap: Capture, x: Value, kind: type, rest: list[Value], kwargs: dict[str, Value]) -> Value:
     if ndarrays.is_numpy(x) and ndarrays.takes(cap, x) and not kwargs:
         return ndarrays.call_method(cap, x, f"__{kind.__name__}__", rest, {})
+    known = settled.whole_number(cap, x) if kind is int and not rest and not kwargs else None
+    if known is not None:
+        return Const(known)
     found = graph_scalars.from_array(cap, x, kind, by_tracers=kind is not float)
     if found is None:
         raise Break("leaves", f"{kind.__name__}() of an array")

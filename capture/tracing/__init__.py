@@ -4,6 +4,7 @@
     abstract_evaluation  What a call of a library returns, and does, found by running it on tracers
     traces               The jaxpr of a function of arrays, of such a call, and what the next attempt has where that
                          fails
+    settled              What a call has to look at, and the Graph computes of constants alone
     alike_calls          Calls that are alike give results that are alike: evaluated once
     donors               Calls of jitted functions that delete what they are given: where they do
     lowered_args         Values as node arguments, and node arguments as real objects under a trace

@@ -22,7 +22,7 @@ import jax
 import numpy as np
 from jax._src.literals import typed_scalar_types
 
-from dynacomp.capture.base.errors import Break
+from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bodies.body_variants import Dispatch, differ_by_bodies
@@ -51,6 +51,7 @@ from dynacomp.capture.symbolic.libraries import (
 )
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
+from dynacomp.capture.tracing import settled
 from dynacomp.capture.tracing.abstract_evaluation import Outcome, evaluated, is_nothing, reach_rules
 from dynacomp.capture.tracing.failures import enter_others
 from dynacomp.capture.tracing.lowered_args import (
@@ -159,17 +160,31 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
             raise Break("opaque", f"{label(fn)} looks into what a library has made of a model")
         with noting([]):
             with holding(held(cap)):
-                outcome, lowered = evaluated(cap, fn, lowered, since=step)
+                found = _evaluated(cap, fn, lowered, step)
             said = cap.libraries.said
             if said and hands_on(fn, args):
                 raise Break("effect", f"{label(fn)} warns, in whose place a rule may run")
-            reach_rules(cap, fn, *lowered)
+            reach_rules(cap, fn, *(found[1] if isinstance(found, tuple) else lowered))
     finally:
         cap.libraries.arguments.pop()
         cap.libraries.unasked = seen
     OPERATIONS.give(cap, label(fn), said)
     guard_reads(cap, (*args, *kwargs.values()))
-    return _result(cap, Call(cap, fn, args, kwargs, lowered, outcome, name, since))
+    if not isinstance(found, tuple):
+        return found
+    return _result(cap, Call(cap, fn, args, kwargs, found[1], found[0], name, since))
+
+
+def _evaluated(cap: Capture, fn: Any, lowered: tuple, since: int) -> Value | tuple[Outcome, Any]:
+    """What JAX traces of a call, and its arguments as they are in the Graph; or its Value, if it looks at its arguments
+    and these are the same in each call."""
+    try:
+        return evaluated(cap, fn, lowered, since)
+    except (Break, Raised) as refused:
+        found = settled.again(cap, fn, lowered, refused, since)
+        if found is None:
+            raise
+        return found
 
 
 def _refuse_function(fn: Any, args: list[Value]) -> None:

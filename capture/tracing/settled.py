@@ -1,0 +1,131 @@
+"""What a call has to look at, and the Graph computes of constants alone.
+
+Eager JAX computes as the program goes, so the program may ask what it has computed: a size (`int(jnp.log2(n))`), or a
+mask. The Graph computes later; but what no input of the frame goes into is the same in each call, and is computed here,
+where something asks that cannot go on otherwise. A call of JAX's that refuses tracers runs at once if all that it is
+given is so settled, else it is given the settled arrays as NumPy's, spelled out in the Graph.
+
+    mask = jnp.arange(len(x)) % 2 == 0
+    return x[mask]                      # a tracer of booleans as an index is refused
+
+A program without inputs (a script's `main`) is no constant: what is settled is computed in few steps.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.bodies.placement import is_staged
+from dynacomp.capture.graph.avals import is_numpy_dtype
+from dynacomp.capture.graph.graph import CALL_FUNCTION, GET_ATTR, Node, leaves_in, map_parts, nodes_in
+from dynacomp.capture.graph.interpreter import materialise
+from dynacomp.capture.symbolic.libraries import module_of
+from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.tracing.abstract_evaluation import Outcome, abstract
+from dynacomp.capture.tracing.alike_calls import OPERATORS
+from dynacomp.capture.tracing.failures import Failed
+from dynacomp.capture.tracing.lowered_args import (
+    LibraryArg,
+    called_by,
+    is_library_arg,
+    is_symbolic,
+    leaf_nodes,
+    lowered_sizes,
+    may_be_asked,
+)
+from dynacomp.capture.tracing.passthrough import is_of_jax
+from dynacomp.capture.tracing.traces import on_tracers
+from dynacomp.capture.values.computed import ArrayV
+from dynacomp.capture.values.value import Value
+from dynacomp.capture.wrapping.constants import from_python
+
+MOST_NODES, MOST_ELEMENTS = 32, 4096
+REFUSALS = ("concrete", "raises")  # kinds of breaks where a call fails on tracers
+
+
+def array_of(cap: Capture, node: Node) -> Any:
+    """What `node` is in each call, if eager JAX has a value there and few constants and calls decide it; else None."""
+    if cap.bodies or cap.root.traced or cap.under_trace or is_staged(cap):
+        return None
+    needed: dict[Node, None] = {}
+    todo = [node]
+    while todo:
+        at = todo.pop()
+        needed[at] = None
+        if len(needed) > MOST_NODES or not _may_be_settled(cap, at):
+            return None
+        todo += [n for n in nodes_in((at.args, dict(at.kwargs))) if n not in needed]
+    made: dict[Node, Any] = {}
+    try:
+        for at in cap.graph.builder.nodes:
+            if at in needed:
+                made[at] = _made(cap, at, made)
+    except ours(Exception):
+        return None
+    found = made.get(node)
+    return found if isinstance(found, jax.Array) and is_numpy_dtype(found.dtype) else None
+
+
+def _may_be_settled(cap: Capture, node: Node) -> bool:
+    size = getattr(node.aval, "size", 0)
+    plain = node.op in (GET_ATTR, CALL_FUNCTION) and node not in cap.graph.heard
+    return plain and not any(map(is_symbolic, leaves_in((node.args, dict(node.kwargs))))) and (
+        type(size) is int and size <= MOST_ELEMENTS)
+
+
+def _made(cap: Capture, node: Node, made: dict[Node, Any]) -> Any:
+    if node.op == GET_ATTR:
+        return cap.graph.builder.consts[node.target]
+    return node.target(*materialise(node.args, made), **materialise(dict(node.kwargs), made))
+
+
+def whole_number(cap: Capture, value: Value) -> int | None:
+    """`int(x)` of an array without dimensions that is settled."""
+    if not isinstance(value, ArrayV) or value.aval.shape != () or value.aval.dtype.kind not in "biuf":
+        return None
+    found = array_of(cap, value.node)
+    return int(found) if found is not None and np.isfinite(found) else None
+
+
+def again(cap: Capture, fn: Any, lowered: Any, refused: Break | Raised,
+          since: int) -> Value | tuple[Outcome, Any] | None:
+    """What a call gives that tracers were refused, its Value or what JAX traces of it with other arguments; None where
+    nothing that it is given is settled."""
+    if isinstance(refused, Break) and refused.kind not in REFUSALS or not _is_of_arrays(fn, lowered) or (
+            not may_be_asked(lowered)):
+        return None
+    known = {node: array_of(cap, node) for node in leaf_nodes(lowered)}
+    if not known or all(array is None for array in known.values()):
+        return None
+    try:
+        if all(array is not None for array in known.values()) and not lowered_sizes(lowered):
+            return from_python(cap, on_tracers(cap, fn, lowered[0], lowered[1], known))
+        shown = _spelled(lowered, known)
+        return abstract(cap, fn, shown[0], shown[1], since), shown
+    except (Failed, Break, Raised):
+        return None
+    except ours(Exception):
+        return None
+
+
+def _is_of_arrays(fn: Any, lowered: Any) -> bool:
+    """Whether JAX alone runs: a function of its own, or an operator."""
+    called = called_by(fn, lowered)
+    return is_of_jax(called) or module_of(called) == OPERATORS
+
+
+def _spelled(arg: Any, known: dict[Node, Any]) -> Any:
+    """The arguments of a call with settled arrays spelled out, as NumPy's."""
+    if isinstance(arg, Node):
+        array = known.get(arg)
+        if array is None or array.dtype.kind not in "biuf" or array.size == 0:
+            return arg
+        if array.weak_type:
+            return arg if array.shape else array.item()
+        return LibraryArg(np.array, (array.tolist(),), {"dtype": array.dtype.name})
+    return arg if is_library_arg(arg) else map_parts(arg, lambda part: _spelled(part, known))
