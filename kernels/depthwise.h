@@ -18,16 +18,6 @@ inline Groups groups_of(const Conv& v) {
     return {count, images, channels, features, lhs, features * v.rhs[0], features * v.res[1]};
 }
 
-// The taps [low, high) of a dimension that read inside the image when offset 0 is at x.
-struct Range {
-    int64_t low, high;
-};
-inline Range taps_inside(const Axis& a, int64_t x) {
-    const int64_t low = x < 0 ? ceil_quotient(-x, a.off_step) : 0;
-    const int64_t high = x < a.size ? (a.size - 1 - x) / a.off_step + 1 : 0;
-    return {low, larger(low, smaller(high, a.taps))};
-}
-
 // Sums NV vectors of neighbouring groups at one output position: to = sum over channels and taps.
 template <class T, int NV>
 void sum_groups(const Conv& v, const Axis (&a)[3], const Groups& g, const T* lhs, const T* rhs, const int64_t (&x)[3],

@@ -42,6 +42,16 @@ inline Axis axis(const Conv& v, int d, int64_t phase) {
     return a;
 }
 
+// The taps [low, high) of an axis that read inside the image when offset 0 is at x.
+struct Range {
+    int64_t low, high;
+};
+inline Range taps_inside(const Axis& a, int64_t x) {
+    const int64_t low = x < 0 ? ceil_quotient(-x, a.off_step) : 0;
+    const int64_t high = x < a.size ? (a.size - 1 - x) / a.off_step + 1 : 0;
+    return {low, larger(low, smaller(high, a.taps))};
+}
+
 // One group of one phase, and which order its positions and its depth are counted in.
 struct Phase {
     Axis axis[3];

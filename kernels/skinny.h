@@ -6,6 +6,7 @@
 // What a token's layers are, or a small batch's: packing B into panels would cost more than the product. A is copied
 // to lines of T first; floats of 16 bits in B are widened in registers.
 #pragma once
+#include "dots.h"
 
 namespace dynacomp {
 namespace tile {
@@ -31,18 +32,6 @@ Way way(int64_t rows, int64_t columns, int64_t k, Matrix<const B> b) {
     }
     const bool pays = rows <= group ? k >= (half ? 64 : 128) : rows <= (half ? few : some) && k >= 256;
     return b.si == 1 && pays ? Way::dots : Way::blocks;
-}
-
-// Half the lanes onto the other half, again and again, until all hold the sum.
-template <class T, int d = lanes<T> / 2>
-inline T sum_of_lanes(Vector<T> x) {
-    if constexpr (d == 0)
-        return x[0];
-    else {
-        Vector<T> low = x, high = x;
-        exchange<T, d>(low, high, std::make_integer_sequence<int, lanes<T>>{});
-        return sum_of_lanes<T, d / 2>(low + high);
-    }
 }
 
 // Calls run(first row, their number as a type) for all rows, a group at a time.

@@ -186,10 +186,13 @@ def may(test: Callable[..., bool], *sizes: Any) -> bool:
         return True
 
 
+MOST_NARROW = 8  # features: half the lanes of the longest register
+
+
 def may_be_narrow(params: Params, full: Mapping[str, list]) -> bool:
     """See `is_narrow` in narrow.h."""
-    return may(lambda k, groups: k <= 3 and groups == 1, params["k"], params["groups"]) and may(
-        lambda lhs, out: lhs == out == 1, full["lhs_strides"][1], full["out_strides"][1])
+    return may(lambda k, groups, lhs: k <= MOST_NARROW and groups == lhs == 1,
+               params["k"], params["groups"], full["lhs_strides"][1])
 
 
 def may_be_depthwise(params: Params, full: Mapping[str, list]) -> bool:

@@ -125,12 +125,19 @@ NARROW = {
     "a_large_window": dict(n=1, c=9, k=2, size=12, kernel=(7, 5), pad=(3, 0)),
     "dilated": dict(n=2, c=16, k=2, size=15, kernel=3, rd=(3, 2), pad=2),
     "cropped": dict(n=2, c=16, k=3, size=12, kernel=(3, 4), pad=(-2, 1)),
-    "too_many": dict(n=2, c=16, k=4, size=12, kernel=3),
+    "too_many": dict(n=2, c=16, k=9, size=12, kernel=3),
+    "four": dict(n=2, c=32, k=4, size=(11, 19), kernel=3, pad=1),
+    "eight": dict(n=2, c=20, k=8, size=(5, 13), kernel=(2, 3), pad=(0, 2)),
+    "strided": dict(n=2, c=16, k=5, size=(9, 23), kernel=(3, 4), stride=(2, 3), pad=1),
+    "transposed": dict(n=2, c=16, k=3, size=(5, 18), kernel=4, ld=2, pad=2),
+    "transposed_unevenly": dict(n=1, c=17, k=6, size=(5, 9), kernel=(5, 3), ld=(2, 3), stride=(3, 2), pad=(1, 3)),
+    "a_phase_without_taps": dict(n=1, c=16, k=2, size=(4, 6), kernel=1, ld=2),
+    "one_tap": dict(n=2, c=18, k=3, size=9, kernel=1),
     "padding_alone": dict(n=1, c=8, k=1, size=2, kernel=(2, 3), pad=5),
     "lines_shared_out": dict(n=1, c=64, k=3, size=(61, 40), kernel=5, pad=2),
     "too_deep": dict(n=1, c=300, k=1, size=5, kernel=3, pad=1),
 }
-"""Few features, channels last: vectors over (tap, feature)."""
+"""Few features, channels last: vectors along taps and channels."""
 
 
 def figures(params):
@@ -214,6 +221,19 @@ def test_few_features_in_other_ranks(library, dims):
         check(library, "f32", problem(2, 12, 2, 8, kernel, pad=1, layout="NHWC", dims=dims))
 
 
+def test_few_features_of_a_part_of_the_channels(library):
+    """Neighbouring taps do not lie together, and what lies between them is NaN."""
+    params = problem(2, 16, 3, (6, 20), 3, pad=1, layout="NHWC")
+    image = np.full((2, 6, 20, 24), np.nan, np.float32)
+    image[..., :16] = np.random.default_rng(0).standard_normal((2, 6, 20, 16))
+    part = {**params, "lhs_strides": (6 * 20 * 24, 1, 20 * 24, 24)}
+    rhs, outs = np.random.default_rng(1).standard_normal(9 * 16 * 3).astype(np.float32), []
+    for given, lhs in ((part, image), (params, np.ascontiguousarray(image[..., :16]))):
+        outs.append(np.zeros(2 * 6 * 20 * 3, np.float32))
+        library.run("f32_2", figures(given), [lhs.reshape(-1), rhs], [outs[-1]])
+    np.testing.assert_allclose(*outs, rtol=1e-5, atol=1e-5)
+
+
 def test_uneven(library):
     """Every figure differs from dimension to dimension."""
     for layout in ("NCHW", "NHWC", "CHWN"):
@@ -253,5 +273,6 @@ def test_a_program_compiles_the_ways_that_may_fit():
     assert ways(lhs_strides=(1, 648, 72, 8)) == ["conv", "outer"]
     assert ways(k=k) == ["conv", "narrow", "depthwise"]
     assert ways(k=3) == ["conv", "narrow", "depthwise"]
+    assert ways(k=8, out_strides=(648, 1, 72, 8)) == ways(k=8, out_strides=(648, 81, 9, 1)) == ["conv", "narrow"]
     assert ways(groups=16, k=16) == ["conv", "depthwise"]
     assert ways((np.dtype(np.float16),) * 3, k=3) == ["conv", "depthwise"]
