@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from dynacomp.capture.base.errors import Break, Raised
@@ -42,7 +43,7 @@ from dynacomp.capture.tracing.passthrough import is_of_jax
 from dynacomp.capture.tracing.traces import on_tracers
 from dynacomp.capture.values.computed import ArrayV
 from dynacomp.capture.values.value import Value
-from dynacomp.capture.wrapping.constants import from_python
+from dynacomp.capture.wrapping.constants import const_array, from_python
 
 MOST_NODES, MOST_ELEMENTS = 32, 4096
 REFUSALS = ("concrete", "raises")  # kinds of breaks where a call fails on tracers
@@ -80,7 +81,7 @@ def _may_be_settled(cap: Capture, node: Node) -> bool:
 
 def _made(cap: Capture, node: Node, made: dict[Node, Any]) -> Any:
     if node.op == GET_ATTR:
-        return cap.graph.builder.consts[node.target]
+        return jnp.copy(cap.graph.builder.consts[node.target])  # a call may delete it
     return node.target(*materialise(node.args, made), **materialise(dict(node.kwargs), made))
 
 
@@ -104,7 +105,8 @@ def again(cap: Capture, fn: Any, lowered: Any, refused: Break | Raised,
         return None
     try:
         if all(array is not None for array in known.values()) and not lowered_sizes(lowered):
-            return from_python(cap, on_tracers(cap, fn, lowered[0], lowered[1], known))
+            made = on_tracers(cap, fn, lowered[0], lowered[1], known)
+            return from_python(cap, jax.tree.map(lambda x: _anew(cap, x), made))
         shown = _spelled(lowered, known)
         return abstract(cap, fn, shown[0], shown[1], since), shown
     except (Failed, Break, Raised):
@@ -117,6 +119,18 @@ def _is_of_arrays(fn: Any, lowered: Any) -> bool:
     """Whether JAX alone runs: a function of its own, or an operator."""
     called = called_by(fn, lowered)
     return is_of_jax(called) or module_of(called) == OPERATORS
+
+
+def _anew(cap: Capture, made: Any) -> Any:
+    """An array that a call has made, as each call of the program makes it: another one, which may be donated."""
+    if not isinstance(made, jax.Array):
+        return made
+    if made.weak_type or not is_numpy_dtype(made.dtype):
+        raise Break("concrete", "an array that a copy would not be like")
+    const: Any = const_array(cap, made)
+    node = cap.graph.builder.call(jnp.copy, (const.node,), {}, const.aval, cap.where())
+    cap.graph.owner[node] = 0
+    return ArrayV(node, const.aval)
 
 
 def _spelled(arg: Any, known: dict[Node, Any]) -> Any:

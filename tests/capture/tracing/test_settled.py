@@ -73,6 +73,21 @@ def test_a_program_without_inputs_is_not_run_while_capturing():
     assert dynacomp.stats()["operations"] < 200
 
 
+def test_each_call_makes_its_own_array():
+    donating = jax.jit(lambda a: a + 1, donate_argnums=0)
+
+    def program(x):
+        chosen = jnp.nonzero(jnp.array([1, 0, 1, 1]))[0]
+        more = donating(jnp.nonzero(jnp.array([1, 0, 1, 1]))[0])
+        return x[:int(more.sum())] + 1, chosen, more
+
+    check_one_graph(program, *X)
+    compiled = dynacomp.jit(program)
+    first = compiled(X[0][0])[1]
+    first.delete()
+    assert compiled(X[0][0])[1].tolist() == [0, 2, 3]
+
+
 def test_in_a_jitted_function_jax_refuses():
     @jax.jit
     def scaled(x):
