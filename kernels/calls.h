@@ -35,6 +35,8 @@ void convolution(const dynacomp_runtime* rt, const Conv& v, const A* lhs, const 
 namespace tile {
 template <class T>
 bool narrow_features(const dynacomp_runtime* rt, const Conv& v, const T* lhs, const T* rhs, T* out);
+template <class T>
+bool line_convolution(const dynacomp_runtime* rt, const Conv& v, const T* lhs, const T* rhs, T* out);
 template <class T, class A, class B, class C>
 bool depthwise(const dynacomp_runtime* rt, const Conv& v, const A* lhs, const B* rhs, C* out);
 template <class T>

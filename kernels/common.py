@@ -18,7 +18,7 @@ from dynacomp.kernels.templates import SPATIAL, TEMPLATES
 F32, BF16, I32 = map(np.dtype, (np.float32, ml_dtypes.bfloat16, np.int32))
 UNKNOWN = None
 """A size that may be any: a template's special ways all may fit."""
-CONV = {s: [UNKNOWN] * 3 for s in SPATIAL} | dict.fromkeys(("k", "groups", "batch_groups"), UNKNOWN) | {
+CONV = {s: [UNKNOWN] * 3 for s in SPATIAL} | dict.fromkeys(("c", "k", "groups", "batch_groups"), UNKNOWN) | {
     s: [UNKNOWN] * 5 for s in ("lhs_strides", "rhs_strides", "out_strides")}
 
 # A template's name, its params as far as its units depend on them, and the dtypes of its operands and results.

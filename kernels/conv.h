@@ -6,10 +6,12 @@
 // X [positions x depth] and W [features x depth], where positions are (image, o) and depth is
 // (channel, tap), each in the order that suits memory. Blocks of X are packed just before use and
 // never kept. The vectors run over positions or over features, whichever the output stores together.
-// One channel per group needs no product: depthwise.h. Images side by side need no packing: outer.h. Few features fill no
-// vectors: narrow.h. Those are tried first (`CONV_WAYS` in templates.py), where they may fit.
+// One channel per group needs no product: depthwise.h. Images side by side need no packing: outer.h; channels side by
+// side, a copy of the image alone: lines.h. Few features fill no vectors: narrow.h. Those are tried first (`CONV_WAYS` in
+// templates.py), where they may fit.
 #pragma once
 #include "depthwise.h"
+#include "lines.h"
 #include "narrow.h"
 #include "outer.h"
 #include "phase.h"

@@ -195,6 +195,12 @@ def may_be_narrow(params: Params, full: Mapping[str, list]) -> bool:
                params["k"], params["groups"], full["lhs_strides"][1])
 
 
+def may_be_by_lines(params: Params, full: Mapping[str, list]) -> bool:
+    """See `is_by_lines` in lines.h."""
+    return may(lambda *ones: set(ones) == {1}, params["groups"], full["out_strides"][1], *full["lhs_dilation"]) and may(
+        lambda c, lhs: 1 in (c, lhs), params["c"], full["lhs_strides"][1])
+
+
 def may_be_depthwise(params: Params, full: Mapping[str, list]) -> bool:
     """See `depthwise` in depthwise.h."""
     return may(lambda k, groups, batch_groups: k <= 4 * groups * batch_groups,
@@ -211,6 +217,7 @@ def may_be_outer(params: Params, full: Mapping[str, list]) -> bool:
 # the type of the sums, and when it may fit. Each is a unit of its own: a program compiles those that it may need.
 CONV_WAYS = (
     ("narrow_features", "narrow.h", True, may_be_narrow),
+    ("line_convolution", "lines.h", True, may_be_by_lines),
     ("depthwise", "depthwise.h", False, may_be_depthwise),
     ("outer_products", "outer.h", True, may_be_outer),
 )

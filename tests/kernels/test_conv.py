@@ -139,6 +139,21 @@ NARROW = {
 }
 """Few features, channels last: vectors along taps and channels."""
 
+LINES = {
+    "same": dict(n=2, c=16, k=40, size=14, kernel=3, pad=1),
+    "one_channel": dict(n=3, c=1, k=32, size=(9, 28), kernel=5, pad=2),
+    "strided": dict(n=2, c=5, k=33, size=(13, 31), kernel=(4, 3), stride=(3, 2), pad=(0, 1)),
+    "dilated_between_lines": dict(n=2, c=8, k=16, size=(15, 12), kernel=3, rd=(3, 1), pad=2),
+    "cropped": dict(n=2, c=6, k=12, size=(12, 16), kernel=(3, 4), pad=(-2, -1)),
+    "padding_alone": dict(n=1, c=4, k=9, size=2, kernel=(2, 3), pad=6),
+    "long_chains": dict(n=1, c=70, k=17, size=(6, 11), kernel=(3, 5), pad=1),
+    "lines_shared_out": dict(n=1, c=32, k=64, size=(61, 40), kernel=3, pad=1),
+    "a_window_longer_than_the_line": dict(n=1, c=3, k=16, size=(4, 6), kernel=(3, 9), pad=(1, 8)),
+    "short_lines": dict(n=2, c=8, k=16, size=7, kernel=3, pad=1),
+    "heavy": dict(n=1, c=128, k=136, size=(8, 9), kernel=3, pad=1),
+}
+"""Channels last, features to fill vectors: a padded copy, line by line."""
+
 
 def figures(params):
     flat = {}
@@ -215,6 +230,19 @@ def test_few_features(library, which):
         check(library, name, params)
 
 
+@pytest.mark.parametrize("which", LINES)
+def test_line_by_line(library, which):
+    params = problem(**LINES[which], layout="NHWC")
+    for name in ("f32", "f64", "i32"):
+        check(library, name, params)
+
+
+@pytest.mark.parametrize("dims", [1, 3])
+def test_line_by_line_in_other_ranks(library, dims):
+    for stride in (1, 2):
+        check(library, "f32", problem(2, 6, 20, 18, 3, stride, pad=1, layout="NHWC", dims=dims))
+
+
 @pytest.mark.parametrize("dims", [1, 3])
 def test_few_features_in_other_ranks(library, dims):
     for kernel in (3, 5):
@@ -265,14 +293,16 @@ def test_a_program_compiles_the_ways_that_may_fit():
         texts = TEMPLATES["conv"].instances({**last, **changed}, dtypes)
         call = TEMPLATES["conv"].call({**last, **changed}, dtypes, ["a", "b"], ["c"], sympy.ccode)
         found = [text.partition('"')[2].partition(".h")[0] for text in texts]
-        names = ("depthwise", "narrow_features", "outer_products")
-        assert {w[:5] for w in found[1:]} == {name[:5] for name in names if f"tile::{name}<" in call}
+        names = ("depthwise", "line_convolution", "narrow_features", "outer_products")
+        assert {w[:3] for w in found[1:]} == {name[:3] for name in names if f"tile::{name}<" in call}
         return found
 
-    assert ways() == ways(n=n) == ["conv"]
+    assert ways() == ways(n=n) == ["conv", "lines"]
+    assert ways(lhs_dilation=(1, 2)) == ways(lhs_strides=(1296, 81, 9, 1)) == ["conv"]
     assert ways(lhs_strides=(1, 648, 72, 8)) == ["conv", "outer"]
-    assert ways(k=k) == ["conv", "narrow", "depthwise"]
-    assert ways(k=3) == ["conv", "narrow", "depthwise"]
-    assert ways(k=8, out_strides=(648, 1, 72, 8)) == ways(k=8, out_strides=(648, 81, 9, 1)) == ["conv", "narrow"]
+    assert ways(k=k) == ["conv", "narrow", "lines", "depthwise"]
+    assert ways(k=3) == ["conv", "narrow", "lines", "depthwise"]
+    assert ways(k=8) == ["conv", "narrow", "lines"]
+    assert ways(k=8, out_strides=(648, 81, 9, 1)) == ["conv", "narrow"]
     assert ways(groups=16, k=16) == ["conv", "depthwise"]
     assert ways((np.dtype(np.float16),) * 3, k=3) == ["conv", "depthwise"]
