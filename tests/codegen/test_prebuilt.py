@@ -139,4 +139,4 @@ def test_without_a_compiler_nothing_is_compiled_ahead(tmp_path, monkeypatch, cap
 def test_every_usual_unit_is_one_that_a_call_asks_for():
     assert len(common.units()) >= 10 and all(text.startswith("#include") for text in common.units())
     conv = TEMPLATES["conv"].instances(common.CONV, (common.F32,) * 3)
-    assert len(conv) == 4 and set(conv) <= set(common.units())
+    assert len(conv) == 5 and set(conv) <= set(common.units())
