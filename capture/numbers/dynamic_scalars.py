@@ -37,6 +37,7 @@ NEVER_RAISE = {op.__name__: op for op in (
     operator.add, operator.sub, operator.mul, operator.lt, operator.le, operator.gt, operator.ge, operator.eq,
     operator.ne, operator.and_, operator.or_, operator.xor)}
 NONZERO_RIGHT = {op.__name__: op for op in (operator.truediv, operator.floordiv, operator.mod)}
+OF_COMPLEX = ("add", "sub", "mul", "eq", "ne")  # what never raises where one of the two is a complex number of Python's
 UNARY = {op.__name__: op for op in (operator.neg, operator.pos, operator.abs, operator.invert)}
 TRUTHS = (*size_values.COMPARISONS, operator.not_, bool)
 QUIET = ("lt", "le", "gt", "ge", "eq", "ne", "truth", "not_", "neg", "pos", "abs")
@@ -67,6 +68,8 @@ def binary(op: Any, a: Value, b: Value) -> Value | None:
     name, plain = op.__name__, plain_name(op)
     if _is_text(a) and type(now(a)) is type(now(b)) and plain in ("add", "eq", "ne"):
         return host(plain, NEVER_RAISE[plain], a, b)
+    if complex in (type(now(a)), type(now(b))):
+        return _of_complex(plain, a, b)
     if not (is_number(a) and is_number(b)):
         return None
     if _may_overflow(a, b) or _may_overflow(b, a):
@@ -80,8 +83,17 @@ def binary(op: Any, a: Value, b: Value) -> Value | None:
     raise Break("scalar", f"{name} of Python numbers that change from call to call")
 
 
+def _of_complex(plain: str, a: Value, b: Value) -> Value | None:
+    """Python's arithmetic where one of the two is complex; None where it may raise, or is NumPy's."""
+    if not {type(now(a)), type(now(b))} <= {bool, int, float, complex} or not (moderate(a) and moderate(b)):
+        return None
+    if plain in OF_COMPLEX:
+        return host(plain, NEVER_RAISE[plain], a, b)
+    return host(plain, operator.truediv, a, b) if plain == "truediv" and is_const(b) and b.value != 0 else None
+
+
 def unary(op: Any, value: ScalarV) -> Value:
-    if type(value.hint) is complex:  # whose absolute value may be out of range
+    if type(value.hint) is complex and op.__name__ not in ("neg", "pos"):  # its absolute value may be out of range
         raise NeedsConcrete(value)
     if op.__name__ not in UNARY:
         raise Break("scalar", f"{op.__name__} of a Python number that changes from call to call")
@@ -321,4 +333,4 @@ def _may_overflow(a: Any, b: Any) -> bool:
 def moderate(v: Any) -> bool:
     """Whether int-to-float conversions of such a number cannot overflow."""
     value = now(v)
-    return isinstance(value, float) or abs(value) < SMALL
+    return isinstance(value, (float, complex)) or abs(value) < SMALL

@@ -191,6 +191,37 @@ def test_a_condition_on_a_method_of_a_changing_number():
     assert not dynacomp.stats()["frames_eager"]
 
 
+def turned(x, p):
+    return x * jnp.exp(2j * jnp.pi * p), (1 + 0.5j * p) / 2 * x, x / (1j * p), -(p * 1j) - (0.5 + 2j), p * 1j == 2j
+
+
+@pytest.mark.parametrize("kind", [float, int])
+def test_complex_numbers_made_of_changing_ones_compile_twice(kind):
+    """Each value was captured once, then the call broke for good."""
+    dynacomp.reset()
+    compiled = dynacomp.jit(turned)
+    for i in range(8):
+        got, want = compiled(X, kind(i + 1)), turned(X, kind(i + 1))
+        for a, b in zip(got, want, strict=True):
+            assert type(a) is type(b) and getattr(a, "aval", None) == getattr(b, "aval", None)
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] == 2 and not stats["breaks"] and stats["operations"] >= 8
+
+
+def test_what_raises_of_complex_numbers_raises():
+    for program, wrong in ((lambda x, p: x / (2j / p), 0.0), (lambda x, p: x * (p * 1j < 2j), 1.0)):
+        compiled = dynacomp.jit(program)
+        for p in (1.5, 2.5, wrong):
+            try:
+                want = program(X, p)
+            except (ZeroDivisionError, TypeError) as error:
+                with pytest.raises(type(error)):
+                    compiled(X, p)
+            else:
+                np.testing.assert_allclose(compiled(X, p), want, rtol=1e-6)
+
+
 def test_numbers_too_large_for_an_array_go_through_libraries():
     def program(x, n):
         return eqx.combine({"a": x, "n": None}, {"a": None, "n": n})["n"], eqx.filter({"n": n, "a": x}, eqx.is_array)
