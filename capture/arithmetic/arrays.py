@@ -21,6 +21,7 @@ from dynacomp.capture.bodies.subgraphs import localise
 from dynacomp.capture.graph.avals import ARRAY_TYPE, KEY_TYPE
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.tracing import settled
 from dynacomp.capture.tracing.failures import calls_out
 from dynacomp.capture.tracing.trace_call import emit_node, library_call
 from dynacomp.capture.values import sources as S
@@ -178,6 +179,8 @@ def call_method(cap: Capture, value: ArrayV, name: str, args: list[Value], kwarg
     if ndarrays.is_numpy(value):
         return ndarrays.call_method(cap, value, name, args, kwargs)
     found = _number(cap, value, name) if name in NUMBERS and not (args or kwargs) else None
+    if found is None and name == "tolist" and not (args or kwargs):
+        found = settled.listed(cap, value)
     if found is not None:
         return found
     if name in LEAVING:

@@ -156,13 +156,17 @@ def _number(kind: type) -> Any:
 def _of_array(cap: Capture, x: Value, kind: type, rest: list[Value], kwargs: dict[str, Value]) -> Value:
     if ndarrays.is_numpy(x) and ndarrays.takes(cap, x) and not kwargs:
         return ndarrays.call_method(cap, x, f"__{kind.__name__}__", rest, {})
-    known = settled.whole_number(cap, x) if kind is int and not rest and not kwargs else None
+    is_plain = not rest and not kwargs
+    known = settled.number(cap, x, int) if kind is int and is_plain else None
     if known is not None:
         return Const(known)
     found = graph_scalars.from_array(cap, x, kind, by_tracers=kind is not float)
-    if found is None:
+    if found is not None:
+        return found
+    known = settled.number(cap, x, float) if kind is float and is_plain else None  # of integers: no Graph holds it
+    if known is None:
         raise Break("leaves", f"{kind.__name__}() of an array")
-    return found
+    return Const(known)
 
 
 def _of_size(cap: Capture, x: SizeV, kind: type, rest: list[Value], kwargs: dict[str, Value]) -> Value:

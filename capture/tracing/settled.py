@@ -85,12 +85,18 @@ def _made(cap: Capture, node: Node, made: dict[Node, Any]) -> Any:
     return node.target(*materialise(node.args, made), **materialise(dict(node.kwargs), made))
 
 
-def whole_number(cap: Capture, value: Value) -> int | None:
-    """`int(x)` of an array without dimensions that is settled."""
+def number(cap: Capture, value: Value, kind: type) -> Any:
+    """`kind(x)` of an array without dimensions that is settled; None of others, and of what is no int."""
     if not isinstance(value, ArrayV) or value.aval.shape != () or value.aval.dtype.kind not in "biuf":
         return None
     found = array_of(cap, value.node)
-    return int(found) if found is not None and np.isfinite(found) else None
+    return kind(found) if found is not None and (kind is float or np.isfinite(found)) else None
+
+
+def listed(cap: Capture, value: Value) -> Value | None:
+    """`x.tolist()` of an array that is settled."""
+    found = array_of(cap, value.node) if isinstance(value, ArrayV) else None
+    return None if found is None else from_python(cap, found.tolist())
 
 
 def again(cap: Capture, fn: Any, lowered: Any, refused: Break | Raised,

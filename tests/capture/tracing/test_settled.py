@@ -37,7 +37,15 @@ def shapes(x):
     return x.reshape(jnp.prod(jnp.array([2, 2]))), jnp.reshape(x, (jnp.array(2), -1)), jnp.zeros(jnp.array(3)) + x[:3]
 
 
-@pytest.mark.parametrize("program", [levels, halves, every_other, chosen_indices, parts, shapes])
+def listed(x):
+    for weight in jnp.array([0.5, 2.0]).tolist():
+        x = x * weight
+    shared = jnp.array([1, 2]).tolist()
+    shared.append(x.shape[0])
+    return x.reshape(tuple(jnp.array([2, 2]).tolist())), [float(i) * x for i in jnp.arange(2)], shared
+
+
+@pytest.mark.parametrize("program", [levels, halves, every_other, chosen_indices, parts, shapes, listed])
 def test_what_constants_decide_is_asked_in_the_graph(program):
     check_one_graph(program, *X)
 
