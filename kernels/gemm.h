@@ -4,7 +4,7 @@
 // between them. Inside a block: columns by columns_block, depth by depth_block; a panel of B is
 // packed into this thread's scratch (or read in place where that is as quick), then register tiles
 // sweep over the rows of A. Skinny products (few rows, or few columns: the roles are swapped) read B as it lies
-// instead, see skinny.h.
+// instead, see skinny.h; many rows against few columns see tall.h.
 //
 // Numbers of one byte are multiplied four at a time where the machine can (see bytes.h), else as floats, of which it
 // multiplies more at once than integers: the sums of depth_block products are exact (255 * 255 * 256 < 2^24), and are
@@ -72,6 +72,7 @@ void store(T* sums, int64_t ld, int64_t rows, int64_t cols, Matrix<C> out, int64
 }  // namespace dynacomp
 #include "bytes.h"
 #include "skinny.h"
+#include "tall.h"
 namespace dynacomp {
 namespace tile {
 
@@ -192,6 +193,9 @@ void matmul(const dynacomp_runtime* rt, int64_t batch, int64_t m, int64_t n, int
             int64_t a_row, int64_t a_depth, const B* b, int64_t b_batch, int64_t b_depth, int64_t b_col, C* out) {
     using namespace tile;
     if (batch <= 0 || m <= 0 || n <= 0) return;
+    if constexpr (std::is_same_v<T, A> && std::is_floating_point_v<T>)
+        if (is_tall<T>(m, n, k, a_depth))
+            return tall_product(rt, batch, m, n, k, a, a_batch, a_row, b, b_batch, b_depth, b_col, out);
     auto run = [&](auto left, int64_t left_batch, auto right, int64_t right_batch, Matrix<C> to, int64_t rows,
                    int64_t cols) {
         using Element = std::remove_const_t<std::remove_pointer_t<decltype(right.data)>>;

@@ -18,6 +18,7 @@ DTYPES = {
     "bf16": ("bfloat16",) * 3,
     "f16": ("float16",) * 3,
     "bf16_f32": ("bfloat16", "bfloat16", "float32"),
+    "f32_bf16": ("float32", "bfloat16", "float32"),
     "i32": ("int32",) * 3,
     "i8_i32": ("int8", "int8", "int32"),
     "i8": ("int8",) * 3,
@@ -118,6 +119,24 @@ def test_few_columns_or_rows(library, name, depth):
         check(library, name, (1, 21, few, depth))
         check(library, name, (2, few, 21, depth), ("C", "F"))
         check(library, name, (1, 21, few, depth), ("F", "F"))
+
+
+@pytest.mark.parametrize("depth", [15, 16, 17, 40, 130, 4096, 4100])
+@pytest.mark.parametrize("name", ["f32", "f64", "f32_bf16", "bf16", "i32"])
+def test_many_rows_and_few_columns(library, name, depth):
+    """They are summed up along the depth, several rows with all columns at once; the last rows twice."""
+    for few in (2, 3, 4, 5, 8, 9) if depth < 4096 else (3,):
+        check(library, name, (1, 67, few, depth))
+        check(library, name, (2, 130, few, depth), ("B", "F"))
+
+
+def test_what_lies_between_rows_is_left_out(library):
+    a = np.full((70, 24), np.nan, np.float32)
+    a[:, :19] = np.random.default_rng(0).random((70, 19), np.float32)
+    b, out = np.random.default_rng(1).random((19, 3), np.float32), np.empty((1, 70, 3), np.float32)
+    sizes = {"batch": 1, "m": 70, "n": 3, "k": 19, "ab": 0, "am": 24, "ak": 1, "bb": 0, "bk": 3, "bn": 1}
+    library.run("f32", sizes, [a.reshape(-1), b], [out])
+    np.testing.assert_allclose(out[0], a[:, :19] @ b, rtol=1e-5)
 
 
 def test_deep_dot_products_round_little(library):
