@@ -60,6 +60,8 @@ struct Piece {
 };
 
 template <class T>
+constexpr int few_lines = lanes<T> < 16 ? lanes<T> / 2 : 8;  // with more, vectors over them are full enough
+template <class T>
 constexpr int sums_at_once = lanes<T> < 8 ? 8 : lanes<T>;  // registers: enough to hide how long one addition takes
 
 // sums[p * K + k] = the sum over all pieces of x[p * step + ...] * y[k * ldy + ...]; P * K <= sums_at_once.

@@ -5,7 +5,7 @@
 //     out[o, feature] = sum over lines of taps of (copy[o * stride + line, (tap, channel)] * rhs[(...), feature])
 #pragma once
 #include "dots.h"
-#include "narrow.h"
+#include "phase.h"
 
 namespace dynacomp {
 namespace tile {
@@ -19,7 +19,7 @@ inline bool is_by_lines(const Conv& v) {
     for (int d = 0; d < 3; d++)
         if (v.lhs_dilation[d] != 1) return false;
     return v.groups == 1 && v.batch_groups == 1 && (v.lhs[1] == 1 || v.c == 1) && v.lhs[4] == v.c && v.res[1] == 1 &&
-           v.rhs_dilation[2] == 1 && v.out[2] >= line_outputs && taps > 1 && v.k > narrow_most<T> &&
+           v.rhs_dilation[2] == 1 && v.out[2] >= line_outputs && taps > 1 && v.k > few_lines<T> &&
            taps * v.c * v.k * int64_t(sizeof(T)) <= weight_bytes;
 }
 

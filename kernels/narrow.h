@@ -12,9 +12,6 @@
 namespace dynacomp {
 namespace tile {
 
-template <class T>
-constexpr int narrow_most = lanes<T> < 16 ? lanes<T> / 2 : 8;  // features: with more, vectors over them are full enough
-
 // Whether neighbouring taps of a line are neighbours in memory, with their channels.
 inline bool are_together(const Conv& v, const Axis& a) { return v.lhs[4] == v.c && a.off_step == 1; }
 
@@ -23,7 +20,7 @@ inline bool is_narrow(const Conv& v) {
     const int64_t taps = v.kernel[0] * v.kernel[1] * v.kernel[2];
     const bool is_whole = v.lhs[4] == v.c && v.rhs_dilation[2] == 1 && v.lhs_dilation[2] == 1;
     const int64_t shortest = is_whole ? v.kernel[2] * v.c : v.c;  // of a phase, which may have one tap
-    return v.groups == 1 && v.batch_groups == 1 && v.lhs[1] == 1 && v.k <= narrow_most<T> && shortest >= lanes<T> &&
+    return v.groups == 1 && v.batch_groups == 1 && v.lhs[1] == 1 && v.k <= few_lines<T> && shortest >= lanes<T> &&
            taps * v.c <= 2 * long_chain * lanes<T>;
 }
 
@@ -128,7 +125,7 @@ bool narrow_features(const dynacomp_runtime* rt, const Conv& v, const T* lhs, co
                                      {z / ph[0] * a.stride + a.off0, y / ph[1] * b.stride + b.off0, c.off0},
                                      lhs + image * v.lhs[0], weights + ((pz * ph[1] + py) * ph[2] + px) * size,
                                      out + image * v.res[0] + z * v.res[2] + y * v.res[3] + px * v.res[4], pieces};
-            with_features<narrow_most<T>>(v.k, [&](auto features) { narrow_line<T, features.value>(line); });
+            with_features<few_lines<T>>(v.k, [&](auto features) { narrow_line<T, features.value>(line); });
         }
     });
     return true;

@@ -7,12 +7,10 @@ namespace dynacomp {
 namespace tile {
 
 constexpr int64_t tall_rows = 64;  // that pay for copying the columns
-template <class T>
-constexpr int tall_columns = lanes<T> < 16 ? lanes<T> / 2 : 8;  // with more, vectors over them are full enough
 
 template <class T>
 inline bool is_tall(int64_t m, int64_t n, int64_t k, int64_t a_depth) {
-    return n > 1 && n <= tall_columns<T> && m >= tall_rows && a_depth == 1 && k >= lanes<T> &&
+    return n > 1 && n <= few_lines<T> && m >= tall_rows && a_depth == 1 && k >= lanes<T> &&
            k <= 2 * long_chain * lanes<T>;
 }
 
@@ -47,7 +45,7 @@ void tall_product(const dynacomp_runtime* rt, int64_t batch, int64_t m, int64_t 
             if (task == begin || first == 0)
                 for (int64_t j = 0; j < n; j++)
                     for (int64_t p = 0; p < k; p++) lines[j * k + p] = widen<T>(columns[p * b_depth + j * b_col]);
-            with_features<tall_columns<T>>(n, [&](auto count) {
+            with_features<few_lines<T>>(n, [&](auto count) {
                 tall_block<T, count.value>(a + e * a_batch, a_row, lines, k, first, smaller(first + height, m),
                                              out + e * m * n);
             });
