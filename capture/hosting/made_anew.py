@@ -30,7 +30,7 @@ from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.callables import MethodV, PartialV
 from dynacomp.capture.values.computed import ArrayV, LibraryV, ScalarV, SizeV
 from dynacomp.capture.values.constant import Const, is_const, is_open, peek
-from dynacomp.capture.values.containers import DictV, ListV, TupleV
+from dynacomp.capture.values.containers import DictV, ListV, SliceV, TupleV
 from dynacomp.capture.values.objects import ObjectV, OpaqueV
 from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping.builder import CUSTOM, items_of, realize, wrap
@@ -238,6 +238,14 @@ def _dict(cap: Capture, value: DictV, path: Path) -> Value | None:
     return None if found is None else DictV(dict(zip(settled(value.items), found)))
 
 
+def _slice(cap: Capture, value: SliceV, path: Path) -> Value | None:
+    """The same for a slice, whose ends may change (`y.at[i:]`, made before the call)."""
+    found = _all_structured(cap, (value.start, value.stop, value.step), path)
+    if found is None:
+        return None
+    return Const(value.real) if value.real is not None and all(map(_is_constant, found)) else SliceV(*found)
+
+
 def _all_structured(cap: Capture, held: Iterable[Value], path: Path) -> list[Value] | None:
     items = [_structured(cap, item, (*path, 0)) for item in held]
     found = [item for item in items if item is not None]
@@ -246,8 +254,8 @@ def _all_structured(cap: Capture, held: Iterable[Value], path: Path) -> list[Val
 
 STRUCTURED: dict[type, Callable[[Capture, Any, Path], Value | None]] = {
     TupleV: lambda cap, v, path: _tuple(cap, v, v.cls, v.real, path),
-    ListV: _list, DictV: _dict, ObjectV: _instance, PartialV: _partial, MethodV: _method, OpaqueV: _mark,
-    **dict.fromkeys((Const, *INPUTS), lambda cap, v, path: v)}
+    ListV: _list, DictV: _dict, SliceV: _slice, ObjectV: _instance, PartialV: _partial, MethodV: _method,
+    OpaqueV: _mark, **dict.fromkeys((Const, *INPUTS), lambda cap, v, path: v)}
 
 
 def is_modules_own(fn: Any) -> bool:

@@ -64,7 +64,7 @@ from dynacomp.capture.values.containers import DictV, ListV, SetV, SliceV, Tuple
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import ObjectV
 from dynacomp.capture.values.questions import is_library_object, is_object, is_sequence, is_value, type_name
-from dynacomp.capture.values.value import Value, as_python, children
+from dynacomp.capture.values.value import Value, as_python, children, is_changing
 from dynacomp.capture.wrapping import ndarrays
 from dynacomp.capture.wrapping.builder import entries_of, inside_compiled, items_of
 from dynacomp.capture.wrapping.builtin_subclasses import (
@@ -256,10 +256,17 @@ def _object(cap: Capture, value: ObjectV) -> Any:
     if len(leaves) == 1 and leaves[0] is built:
         if callable(built) and not is_host(value.cls):
             return Standin(cap, value)
-        if exists(value):
+        if exists(value) and not any(_may_differ(v) for v, _ in memo.values()):
             return value.real
         raise Break("argument", f"an object of {value.cls.__qualname__} passed to a library")
     return Tree(treedef, tuple(lower_arg(cap, v if is_value(v) else Const(v)) for v in leaves))
+
+
+def _may_differ(value: Value) -> bool:
+    """Whether another call may have something else there: no guard holds its value."""
+    if isinstance(value, SliceV):
+        return any(_may_differ(v) or is_changing(v) for v in (value.start, value.stop, value.step))
+    return isinstance(value, (ArrayV, NumberV, NdArrayV))
 
 
 def _shell_of(cap: Capture, value: ObjectV) -> tuple[Memo, Any, Any]:

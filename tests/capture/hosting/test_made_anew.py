@@ -362,3 +362,18 @@ def test_what_holds_itself_is_not_followed_for_ever():
         assert compiled(made(3.0), jnp.float32(2.0)) == 5.0
     stats = dynacomp.stats()
     assert "depth" not in stats["frames_eager"] and stats["frames_captured"] <= 8, stats
+
+
+@pytest.mark.parametrize("index", [lambda n: slice(n, 3), lambda n: (slice(None), slice(n, n + 2)),
+                                   lambda n: (slice(jnp.int32(n)), 0)])
+def test_an_update_that_was_begun_before_the_call(index):
+    """Wrong: the array that `x.at[n:]` holds was a constant of the entry, its slice too."""
+    program, compiled = lambda ref: ref.get() * 2, dynacomp.jit(lambda ref: ref.get() * 2, backend="eager")
+    for n in range(6):
+        made = (jnp.arange(16.0).reshape(4, 4) + n).at[index(n % 3)]
+        assert np.array_equal(compiled(made), program(made)), n
+
+
+def test_an_update_begun_before_a_call_is_captured():
+    x = jnp.arange(5.0)
+    settled(lambda ref, y: ref.add(y) * 2, [((x + n).at[n % 3:], 1.0) for n in range(8)], most=2)

@@ -353,3 +353,15 @@ def test_an_object_that_holds_itself_is_not_taken_apart_for_ever():
     dynacomp.register_library("keeping", pure=True)
     check_one_graph(lambda s, x: keeping.area(Ring(keeping.kept, s)) * x,
                     *((0.5 + n, jnp.arange(3.0) + n) for n in range(5)), captures=2)
+
+
+class Setting:
+    def __init__(self, rate):
+        self.rate = rate
+
+
+def test_an_object_that_a_library_keeps_is_not_a_constant_with_its_arrays():
+    """Wrong: a function that the call jits had the arrays of the first call's object."""
+    compiled = dynacomp.jit(lambda s, x: jax.jit(lambda s, x: s.rate * x, static_argnums=0)(s, x), backend="eager")
+    for n in range(4):
+        assert np.array_equal(compiled(Setting(X + n), X), (X + n) * X)
