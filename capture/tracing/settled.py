@@ -36,6 +36,7 @@ from dynacomp.capture.tracing.lowered_args import (
     is_library_arg,
     is_symbolic,
     leaf_nodes,
+    library_args,
     lowered_sizes,
     may_be_asked,
 )
@@ -122,9 +123,13 @@ def again(cap: Capture, fn: Any, lowered: Any, refused: Break | Raised,
 
 
 def _is_of_arrays(fn: Any, lowered: Any) -> bool:
-    """Whether JAX alone runs: a function of its own, or an operator."""
+    """Whether JAX alone runs: a function of its own, an operator, or a method of what these make (`y.at[a:b].get`)."""
     called = called_by(fn, lowered)
-    return is_of_jax(called) or module_of(called) == OPERATORS
+    return _is_jaxs(called) and (called is not getattr or all(_is_jaxs(made.make) for made in library_args(lowered)))
+
+
+def _is_jaxs(fn: Any) -> bool:
+    return fn is getattr or is_of_jax(fn) or module_of(fn) == OPERATORS
 
 
 def _anew(cap: Capture, made: Any) -> Any:
@@ -148,4 +153,6 @@ def _spelled(arg: Any, known: dict[Node, Any]) -> Any:
         if array.weak_type:
             return arg if array.shape else array.item()
         return LibraryArg(np.array, (array.tolist(),), {"dtype": array.dtype.name})
-    return arg if is_library_arg(arg) else map_parts(arg, lambda part: _spelled(part, known))
+    if is_library_arg(arg):  # what JAX has made of them: `y.at[a:b]`
+        return LibraryArg(arg.make, *_spelled((arg.args, arg.kwargs), known)) if _is_jaxs(arg.make) else arg
+    return map_parts(arg, lambda part: _spelled(part, known))

@@ -45,7 +45,14 @@ def listed(x):
     return x.reshape(tuple(jnp.array([2, 2]).tolist())), [float(i) * x for i in jnp.arange(2)], shared
 
 
-@pytest.mark.parametrize("program", [levels, halves, every_other, chosen_indices, parts, shapes, listed])
+def blocks(x):
+    ends = jnp.array([0, 2, 3])
+    for i in range(2):
+        x = x.at[ends[i]:ends[i + 1]].set(x.at[ends[i]:ends[i + 1]].get() * 2)
+    return x
+
+
+@pytest.mark.parametrize("program", [levels, halves, every_other, chosen_indices, parts, shapes, listed, blocks])
 def test_what_constants_decide_is_asked_in_the_graph(program):
     check_one_graph(program, *X)
 
