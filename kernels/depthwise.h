@@ -53,7 +53,7 @@ void lanes_groups(const dynacomp_runtime* rt, const Conv& v, const Groups& g, co
     const int64_t ph[3] = {phases(v, 0), phases(v, 1), phases(v, 2)};
     const int64_t chunks = ceil_quotient(g.count, 4 * W), outputs = g.images * v.out[0] * v.out[1] * v.out[2];
     const int64_t tasks = chunks * outputs;
-    parallel(rt, tasks, workers == 1 ? tasks : ceil_quotient(tasks, 4 * workers), [&](int64_t begin, int64_t end) {
+    parallel(rt, tasks, workers == 1 ? tasks : 1, [&](int64_t begin, int64_t end) {
         for (int64_t task = begin; task < end; task++) {
             const int64_t sizes[3] = {v.out[0], v.out[1], v.out[2]};
             const Split o = split(task / chunks, g.images, false, sizes);
@@ -164,7 +164,7 @@ void lanes_positions(const dynacomp_runtime* rt, const Conv& v, const Groups& g,
     const int64_t ph[3] = {phases(v, 0), phases(v, 1), phases(v, 2)};
     const int64_t height = larger(rows_at_once, smaller(v.out[1], (1 << 14) / larger(1, v.out[2] * g.channels)));
     const int64_t bands = ceil_quotient(v.out[1], height), tasks = ph[0] * ph[1] * ph[2] * g.images * g.count * v.out[0] * bands;
-    parallel(rt, tasks, workers == 1 ? tasks : ceil_quotient(tasks, 16 * workers), [&](int64_t begin, int64_t end) {
+    parallel(rt, tasks, workers == 1 ? tasks : 1, [&](int64_t begin, int64_t end) {
         for (int64_t task = begin; task < end; task++) {
             int64_t t = task;
             const int64_t first = t % bands * height, o0 = (t /= bands) % v.out[0];
@@ -226,7 +226,7 @@ template <class T>
 void lanes_taps(const dynacomp_runtime* rt, const Conv& v, const Groups& g, const T* lhs, const T* rhs, T* out,
                 int64_t workers) {
     const int64_t outputs = g.images * v.out[0] * v.out[1] * v.out[2];
-    parallel(rt, g.count, workers == 1 ? g.count : ceil_quotient(g.count, 8 * workers), [&](int64_t begin, int64_t end) {
+    parallel(rt, g.count, workers == 1 ? g.count : 1, [&](int64_t begin, int64_t end) {
         for (int64_t task = begin * outputs; task < end * outputs; task++) {
             const int64_t sizes[3] = {v.out[0], v.out[1], v.out[2]}, group = task / outputs;
             const Split o = split(task % outputs, g.images, false, sizes);

@@ -17,7 +17,8 @@ namespace tile {
 
 constexpr int64_t depth_block = 256, columns_block = 512, rows_block = 480;
 constexpr int64_t near = 1024;               // bytes between rows that share no part of a cache
-constexpr double parallel_work = 1 << 19;   // multiply-adds worth waking a thread for
+constexpr double parallel_work = 1 << 20;    // multiply-adds worth waking a thread for
+constexpr double fetch_work = 44;            // multiply-adds in the time that an element takes from core to core
 constexpr double task_work = 1 << 22;       // multiply-adds of a task: small enough to even out late threads
 
 template <class T>
@@ -169,11 +170,12 @@ inline int64_t tasks_for(double work, int64_t workers) {
     return larger(workers, smaller(4 * workers, int64_t(work / task_work)));
 }
 
-// How many (row blocks, column blocks) make `tasks` blocks whose largest costs least.
+// How many (row blocks, column blocks) make `tasks` blocks whose largest costs least, in elements. `apart` is what an
+// element costs that lies in another core's cache: whatever reads the result goes by rows, so columns cut are apart.
 struct Grid {
     int64_t rows, cols;
 };
-inline Grid grid(int64_t m, int64_t n, int64_t tasks, int64_t row_unit, int64_t col_unit) {
+inline Grid grid(int64_t m, int64_t n, int64_t tasks, int64_t row_unit, int64_t col_unit, double apart = 0) {
     Grid best{1, 1};
     double least = 1e300;
     for (int64_t r = 1; r <= tasks; r++) {
@@ -181,6 +183,7 @@ inline Grid grid(int64_t m, int64_t n, int64_t tasks, int64_t row_unit, int64_t 
         double height = double(ceil_quotient(ceil_quotient(m, row_unit), r) * row_unit);
         double width = double(ceil_quotient(ceil_quotient(n, col_unit), c) * col_unit);
         double cost = height * width + 2 * width * double(row_unit) + height * double(row_unit) / 4;
+        cost += height * width * apart * double(c - 1) / double(c);
         if (cost < least) least = cost, best = {r, c};
     }
     return best;
@@ -206,7 +209,8 @@ void matmul(const dynacomp_runtime* rt, int64_t batch, int64_t m, int64_t n, int
         const int64_t workers = work < parallel_work ? 1 : larger(1, rt->threads);
         const int64_t row_unit = in_blocks ? tile_rows : rows;
         const int64_t col_unit = chosen == Way::dots ? 1 : tile_columns<T>;
-        const Grid g = grid(rows, cols, ceil_quotient(tasks_for(work, workers), batch), row_unit, col_unit);
+        const Grid g = grid(rows, cols, ceil_quotient(tasks_for(work, workers), batch), row_unit, col_unit,
+                            fetch_work / double(larger(k, 1)));
         const int64_t height = ceil_quotient(ceil_quotient(rows, row_unit), g.rows) * row_unit;
         const int64_t width = ceil_quotient(ceil_quotient(cols, col_unit), g.cols) * col_unit;
         const int64_t tasks = batch * g.rows * g.cols;
@@ -229,7 +233,7 @@ void matmul(const dynacomp_runtime* rt, int64_t batch, int64_t m, int64_t n, int
                     block<T>(x, y, z, k, at);
             }
         };
-        parallel(rt, tasks, workers == 1 ? tasks : ceil_quotient(tasks, 4 * workers), body);
+        parallel(rt, tasks, workers == 1 ? tasks : 1, body);
     };
     const Matrix<const A> left{a, a_row, a_depth};
     const Matrix<const B> right{b, b_depth, b_col};

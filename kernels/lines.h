@@ -168,7 +168,7 @@ bool line_convolution(const dynacomp_runtime* rt, const Conv& v, const T* lhs, c
     const int64_t fit = larger(v.kernel[1], copied_bytes / larger(1, line_bytes));
     const int64_t height = larger(1, smaller(wanted, fit));
     const int64_t parts = ceil_quotient(v.out[1], height), tasks = planes * parts;
-    parallel(rt, tasks, workers == 1 ? tasks : ceil_quotient(tasks, 8 * workers), [&](int64_t begin, int64_t end) {
+    parallel(rt, tasks, workers == 1 ? tasks : 1, [&](int64_t begin, int64_t end) {
         for (int64_t task = begin; task < end; task++) {
             const int64_t p = task / parts, first = task % parts * height;
             const LineBlock<T> at{v, p / v.out[0], p % v.out[0], first, smaller(first + height, v.out[1])};

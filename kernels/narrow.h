@@ -115,7 +115,7 @@ bool narrow_features(const dynacomp_runtime* rt, const Conv& v, const T* lhs, co
     const double work = double(v.n * v.out[0] * v.out[1] * v.out[2]) * double(size);
     const int64_t workers = work < parallel_work ? 1 : larger(1, rt->threads);
     const int64_t tasks = v.n * v.out[0] * v.out[1] * ph[2];
-    parallel(rt, tasks, workers == 1 ? tasks : ceil_quotient(tasks, 8 * workers), [&](int64_t begin, int64_t end) {
+    parallel(rt, tasks, workers == 1 ? tasks : 1, [&](int64_t begin, int64_t end) {
         Piece* pieces = (Piece*)scratch<2>(taps * int64_t(sizeof(Piece)));
         for (int64_t task = begin; task < end; task++) {
             const int64_t px = task % ph[2], y = task / ph[2] % v.out[1], z = task / (ph[2] * v.out[1]) % v.out[0];

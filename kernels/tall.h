@@ -37,7 +37,7 @@ void tall_product(const dynacomp_runtime* rt, int64_t batch, int64_t m, int64_t 
     const int64_t workers = double(batch) * double(m) * double(n * k) < parallel_work ? 1 : larger(1, rt->threads);
     const int64_t height = larger(tall_rows, ceil_quotient(m, ceil_quotient(4 * workers, batch)));
     const int64_t parts = ceil_quotient(m, height), tasks = batch * parts;
-    parallel(rt, tasks, workers == 1 ? tasks : ceil_quotient(tasks, 4 * workers), [&](int64_t begin, int64_t end) {
+    parallel(rt, tasks, workers == 1 ? tasks : 1, [&](int64_t begin, int64_t end) {
         T* lines = (T*)scratch<1>(n * k * int64_t(sizeof(T)));
         for (int64_t task = begin; task < end; task++) {
             const int64_t e = task / parts, first = task % parts * height;

@@ -1,7 +1,10 @@
 /* The thread pool of compiled programs: one per thread count, made when first needed.
  *
- * A job is a range cut in chunks that the caller and the workers claim one by one. Workers spin for a few
- * microseconds after a job, then sleep. `state` packs (generation << 16 | open << 15 | active workers): a
+ * A job is a range cut in chunks, and the chunks in a section for each thread: the caller's first, then the
+ * workers' in their order. A thread claims the chunks of its own section one by one, then those that others have
+ * left. So the same rows of one kernel after the other are, mostly, the same thread's, and lie in its core's cache
+ * (static sections with stealing, as in Markatos and LeBlanc's affinity scheduling, 1994).
+ * Workers spin for a few microseconds after a job, then sleep. `state` packs (generation << 16 | open << 15 | active workers): a
  * worker joins by counting itself in while the job is open, so the caller knows when nobody holds the job any
  * more. A pool that is busy (nested or concurrent calls) makes the caller do its own work alone.
  * After fork() the child forgets its parent's pools, whose threads it does not have. */
@@ -12,22 +15,31 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define POOL_MAX 256
 #define POOL_SPIN 2000
 #define POOL_OPEN 0x8000u
 #define POOL_ACTIVE 0x7fffu
 
+#define CACHE_LINE 64
+
+typedef struct {               /* one thread's part of the job */
+    _Atomic int64_t next;      /* its first index not yet claimed */
+    int64_t end;
+    pool_t *pool;
+} __attribute__((aligned(CACHE_LINE))) section_t;
+
 struct pool {
     _Atomic uint64_t state;
-    _Atomic int64_t next;      /* first index not yet claimed */
     _Atomic int sleepers, busy;
     pthread_mutex_t mutex;
     pthread_cond_t wake;
     int threads;               /* the caller included */
-    int64_t n, chunk;
+    int64_t chunk;
     pool_body body;
     void *ctx;
+    section_t sections[];      /* one for each thread, the caller's first */
 };
 
 int pools_forked;
@@ -70,15 +82,24 @@ void restore_subnormals(uint64_t before)
 #endif
 }
 
-static void pool_drain(pool_t *p)
+static void section_drain(pool_t *p, section_t *section)
 {
-    for (;;) {
-        int64_t begin = atomic_fetch_add(&p->next, p->chunk);
-        if (begin >= p->n)
+    while (atomic_load_explicit(&section->next, memory_order_relaxed) < section->end) {
+        int64_t begin = atomic_fetch_add(&section->next, p->chunk);
+        if (begin >= section->end)
             return;
-        int64_t end = p->n - begin > p->chunk ? begin + p->chunk : p->n;
+        int64_t end = section->end - begin > p->chunk ? begin + p->chunk : section->end;
         p->body(p->ctx, begin, end);
     }
+}
+
+/* The chunks of `own`, then what is left of the sections after it, in a ring. */
+static void pool_drain(pool_t *p, section_t *own)
+{
+    for (section_t *s = own; s < p->sections + p->threads; s++)
+        section_drain(p, s);
+    for (section_t *s = p->sections; s < own; s++)
+        section_drain(p, s);
 }
 
 /* Wait for a generation other than `seen`: spin, then sleep. */
@@ -101,7 +122,8 @@ static uint64_t pool_await(pool_t *p, uint64_t seen)
 
 static void *pool_worker(void *arg)
 {
-    pool_t *p = arg;
+    section_t *own = arg;
+    pool_t *p = own->pool;
     uint64_t seen = 0;
     (void)flush_subnormals();
     for (;;) {
@@ -109,7 +131,7 @@ static void *pool_worker(void *arg)
         while (state & POOL_OPEN) {
             if (!atomic_compare_exchange_weak(&p->state, &state, state + 1))
                 continue;
-            pool_drain(p);
+            pool_drain(p, own);
             atomic_fetch_sub(&p->state, 1);
             break;
         }
@@ -131,7 +153,7 @@ static int pool_spawn(pool_t *p)
     if (!pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED)) {
         for (int i = 1; i < p->threads; i++) {
             pthread_t thread;
-            started += pthread_create(&thread, &attr, pool_worker, p) == 0;
+            started += pthread_create(&thread, &attr, pool_worker, &p->sections[1 + started]) == 0;
         }
     }
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -139,33 +161,60 @@ static int pool_spawn(pool_t *p)
     return started;
 }
 
+static pool_t *pool_new(int threads)
+{
+    const size_t bytes = sizeof(pool_t) + (size_t)threads * sizeof(section_t);
+    pool_t *p = NULL;
+    if (posix_memalign((void **)&p, CACHE_LINE, bytes))
+        return NULL;
+    memset(p, 0, bytes);
+    p->threads = threads;
+    for (int i = 0; i < threads; i++)
+        p->sections[i].pool = p;
+    if (pthread_mutex_init(&p->mutex, NULL) || pthread_cond_init(&p->wake, NULL)) {
+        free(p);
+        return NULL;
+    }
+    p->threads = 1 + pool_spawn(p); /* fewer where the system refuses; all work is done anyway */
+    return p;
+}
+
 pool_t *pool_for(int threads)
 {
     if (threads > POOL_MAX)
         threads = POOL_MAX;
     (void)pthread_mutex_lock(&pools_mutex);
+    if (!pools[threads])
+        pools[threads] = pool_new(threads);
     pool_t *p = pools[threads];
-    if (!p && (p = calloc(1, sizeof *p))) {
-        p->threads = threads;
-        if (pthread_mutex_init(&p->mutex, NULL) || pthread_cond_init(&p->wake, NULL)) {
-            free(p);
-            p = NULL;
-        } else {
-            p->threads = 1 + pool_spawn(p); /* fewer where the system refuses; all work is done anyway */
-            pools[threads] = p;
-        }
-    }
     (void)pthread_mutex_unlock(&pools_mutex);
     return p;
 }
 
+/* How long a chunk is: up to four for each thread, none shorter than `grain` (n, where two would be). */
 static int64_t pool_chunk(const pool_t *p, int64_t n, int64_t grain)
 {
     int64_t pieces = (int64_t)p->threads * 4;
+    if (grain > 1 && pieces > n / grain)
+        pieces = n / grain;
+    if (pieces <= 1)
+        return n;
     int64_t chunk = (n + pieces - 1) / pieces;
-    if (chunk < grain)
-        chunk = grain;
     return chunk >= 1024 ? (chunk + 63) / 64 * 64 : chunk; /* whole cache lines where it matters */
+}
+
+static void pool_cut(pool_t *p, int64_t n, int64_t chunk)
+{
+    const int64_t pieces = (n + chunk - 1) / chunk;
+    int64_t begin = 0;
+    for (int i = 0; i < p->threads; i++) {
+        const int64_t last = pieces * (i + 1) / p->threads; /* at most four pieces for each of 256 threads */
+        const int64_t end = last == pieces ? n : last * chunk;
+        p->sections[i].end = end;
+        atomic_store_explicit(&p->sections[i].next, begin, memory_order_relaxed);
+        begin = end;
+    }
+    p->chunk = chunk;
 }
 
 void pool_parallel_for(void *pool, int64_t n, int64_t grain, pool_body body, void *ctx)
@@ -177,11 +226,9 @@ void pool_parallel_for(void *pool, int64_t n, int64_t grain, pool_body body, voi
         body(ctx, 0, n);
         return;
     }
-    p->n = n;
-    p->chunk = chunk;
+    pool_cut(p, n, chunk);
     p->body = body;
     p->ctx = ctx;
-    atomic_store(&p->next, 0);
     uint64_t generation = (atomic_load(&p->state) >> 16) + 1;
     atomic_store(&p->state, generation << 16 | POOL_OPEN);
     if (atomic_load(&p->sleepers)) {
@@ -189,7 +236,7 @@ void pool_parallel_for(void *pool, int64_t n, int64_t grain, pool_body body, voi
         (void)pthread_cond_broadcast(&p->wake);
         (void)pthread_mutex_unlock(&p->mutex);
     }
-    pool_drain(p);
+    pool_drain(p, p->sections);
     atomic_fetch_and(&p->state, ~(uint64_t)POOL_OPEN);
     for (int spin = 0; atomic_load(&p->state) & POOL_ACTIVE; spin++) {
         if (spin < POOL_SPIN)

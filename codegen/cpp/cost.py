@@ -26,8 +26,8 @@ from dynacomp.lowering.kernel_ir.scalars import SCALARS
 SMALL = 3000
 """Cycles of a kernel that is not worth lanes or threads inside a small loop."""
 
-CYCLES_PER_THREAD = 30_000
-"""Below this much work a second thread costs more than it saves."""
+CYCLES_PER_THREAD = 20_000
+"""What each thread has at least: with less to do, waking it costs more than it saves."""
 
 
 def cost(body: Sequence[Stmt], accs: Sequence[Any] = ()) -> float:
