@@ -317,9 +317,9 @@ class Whole(Reads):
             self.cap.guards.add("is_type", source, type(obj))
             (_ROWS_OF_PARTS.get(type(obj)) or Whole._all_fields)(self, obj, source)
         else:
+            super().value(obj, source)
             if issubclass(type(obj), (type, types.ModuleType)):
                 self._note(obj, source)
-            super().value(obj, source)
 
     def _note(self, obj: Any, source: S.Source) -> None:
         whole = self.cap.libraries.whole

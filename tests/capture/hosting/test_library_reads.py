@@ -216,6 +216,22 @@ def test_modules_made_anew_are_known_by_what_they_hold():
     assert not {"limit", "host", "churn"} & set(dynacomp.stats()["frames_eager"])
 
 
+def made_of(settings):
+    net = nn.Dense(2, **settings)
+    print(end="")
+    return net.apply({"params": {"kernel": jnp.ones((3, 2)), "bias": jnp.ones(2)}}, X)
+
+
+def test_classes_that_modules_made_anew_hold_count():
+    """Wrong: the dtype of the second call's module was that of all that followed."""
+    dynacomp.reset()
+    compiled = dynacomp.jit(made_of, backend="xla")
+    settings = [{}, {"dtype": jnp.float16}, {"dtype": jnp.bfloat16}, {"dtype": jnp.float16, "use_bias": False}]
+    for _ in range(3):
+        assert [compiled(s).dtype for s in settings] == [made_of(s).dtype for s in settings]
+    assert not {"limit", "host", "churn"} & set(dynacomp.stats()["frames_eager"])
+
+
 def test_transformed_functions_made_anew_are_known_by_what_they_hold():
     dynacomp.reset()
     compiled = dynacomp.jit(haiku, backend="xla")
