@@ -47,19 +47,25 @@ def _is_empty_tuple(value: Value) -> bool:
 
 def same_object(cap: Capture, a: Value, b: Value) -> bool:
     """`a is b`, guarded where both are inputs."""
-    if a is not b and type_of(a) is type_of(b) and any(v in body.stand_ins for body in cap.bodies for v in (a, b)):
+    if a is not b and type_of(a) is type_of(b):
+        _may_be_one(cap, a, b)
+    rows = (kind(v).identical for v in (a, b))
+    return next((row for row in rows if row is not None), _same_existing)(cap, a, b)
+
+
+def _may_be_one(cap: Capture, a: Value, b: Value) -> None:
+    """Restarts or breaks where no capture can tell whether two Values of one class are one object."""
+    if any(v in body.stand_ins for body in cap.bodies for v in (a, b)):
         raise Break("identity", "`is` of what each round of a loop makes anew")
-    if a is not b and type_of(a) is type_of(b) and any(getattr(v, "of_row", False) for v in (a, b)):
+    if any(getattr(v, "of_row", False) for v in (a, b)):
         leaving_apart(cap)
-    if a is not b and type_of(a) is type_of(b) and any(is_library_object(v) and v.make is getattr for v in (a, b)):
+    if any(is_library_object(v) and v.make is getattr for v in (a, b)):
         raise Break("identity", "`is` of what stands in an object of a library's, which may hand on what it was given")
     arrays = [*of_class(ArrayV, (a, b))]
     for v in arrays:
-        certain(cap, v, another=a is not b and len(arrays) > 1)
-    if a is not b and len(arrays) > 1 and any(v.node in body.as_given for body in cap.bodies for v in arrays):
+        certain(cap, v, another=len(arrays) > 1)
+    if len(arrays) > 1 and any(v.node in body.as_given for body in cap.bodies for v in arrays):
         raise Break("identity", "`is` of an array that a library has handed on")
-    rows = (kind(v).identical for v in (a, b))
-    return next((row for row in rows if row is not None), _same_existing)(cap, a, b)
 
 
 def _same_existing(cap: Capture, a: Value, b: Value) -> bool:

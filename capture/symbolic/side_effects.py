@@ -279,8 +279,11 @@ def waits_for_effects(cap: Capture, value: Value) -> bool:
 def certain(cap: Capture, value: ArrayV, another: bool = False) -> None:
     """Must be called before a program asks which object an array is: a `cond` that may choose an input, or the
     array that it is compared with (`another`), goes back to being an `if`. Where that was no `cond`, it is a row of a
-    list, whose items are then looked at one by one."""
+    list, whose items are then looked at one by one. What is left was chosen in a loop, which Python asks when it ends.
+    """
     if value.origin is not None or another and value.joined:
+        if cap.lessons.items_apart and cap.lessons.plain_ifs:
+            raise Break("identity", "which array a loop chose, that has as many rounds as a size says")
         cap.lessons.items_apart = cap.lessons.plain_ifs
         cap.lessons.plain_ifs = True
         raise Restart

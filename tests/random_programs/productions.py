@@ -12,7 +12,7 @@ from __future__ import annotations
 
 HEADER = '''
 import contextlib, dataclasses, enum, functools, itertools, math, operator, collections
-import numpy as np, jax, jax.numpy as jnp
+import numpy as np, jax, jax.numpy as jnp, jax.flatten_util
 from jax import lax
 TOTAL, SEEN, TABLE = 0, [], {"a": 1, "b": 2.5}
 

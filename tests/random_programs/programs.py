@@ -22,11 +22,15 @@ import numpy as np
 
 import dynacomp
 from tests.changing.kit import Outcome, outcome, said, short, unlike
-from tests.random_programs.productions import EXPRESSIONS, HEADER, STATEMENTS
+from tests.random_programs import models, productions
 
 HOLE = re.compile(r"<([a-z]+)>")
 DEPTH, NESTED = 2, 2  # of expressions in expressions, of statements in statements
-STATES = ("TOTAL", "SEEN", "TABLE")  # globals that a program changes
+HEADER = productions.HEADER + models.HEADER
+EXPRESSIONS = {kind: productions.EXPRESSIONS.get(kind, ()) + models.EXPRESSIONS.get(kind, ())
+               for kind in (*productions.EXPRESSIONS, "key", "tree", "matrix")}
+STATEMENTS = productions.STATEMENTS + 2 * models.STATEMENTS
+STATES = ("TOTAL", "SEEN", "TABLE", "STATE")  # globals that a program changes
 # Which variables serve where a kind is wanted.
 SERVES = {"num": ("num", "int"), "any": ("any", "num", "text", "list", "array", "scalar", "bool")}
 INTS, NUMBERS = (2, 3, 4, 1, 5, 0, -3, 7, 12, 40), (0.5, 1.5, 2.25, -0.75, 0.0, 3.0, -0.0, 7.5, 1e-3, 60.0)
@@ -155,6 +159,8 @@ class Side:
             return {k: self.data(v) for k, v in value.items()} if type(value) is dict else value
         if isinstance(value, self.scope["Pair"]):
             return "Pair", *map(self.data, value)
+        if isinstance(value, (self.scope["Layer"], self.scope["Params"])):
+            return type(value).__name__, *map(self.data, vars(value).values())
         return type(value)(map(self.data, value)) if type(value) in (list, tuple) else value
 
 

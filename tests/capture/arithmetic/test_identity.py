@@ -157,3 +157,34 @@ def test_what_a_library_makes_is_what_another_hands_back():
     for rate in range(1, 7):
         assert str(compiled(jnp.arange(3.0), rate)) == str(program(jnp.arange(3.0), rate))
     assert dynacomp.stats()["frames_captured"] <= 6
+
+
+def test_which_array_a_loop_chose():
+    """`y is x` behind a loop of as many rounds as a size says, none perhaps, made the function plain Python."""
+    def program(x):
+        y = x
+        for v in x:
+            y = y + v
+        return y is None, y is x, y
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for size in (3, 4, 5, 0, 1, 6):
+        assert str(compiled(jnp.arange(float(size)))) == str(program(jnp.arange(float(size))))
+    stats = dynacomp.stats()
+    assert stats["frames_eager"] == {} and stats["breaks"].keys() == {"identity"} and stats["frames_captured"] <= 5
+
+
+def test_a_loop_chose_no_none():
+    def program(x):
+        y = x
+        for v in x:
+            y = y + v
+        return x if y is None else y
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for size in (3, 4, 5, 2, 6):
+        assert str(compiled(jnp.arange(float(size)))) == str(program(jnp.arange(float(size))))
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] == 2 and stats["breaks"] == {}
