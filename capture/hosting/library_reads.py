@@ -19,6 +19,7 @@ import enum
 import functools
 import logging
 import os
+import sys
 import types
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -112,6 +113,13 @@ def _is_made_of_parts(obj: Any) -> bool:
     return is_plain_instance(obj)
 
 
+def _keeps_its_own(cls: type) -> bool:
+    """Whether what its objects hold is left unguarded where a library runs the program's code: not of the standard
+    library's, which keep what the program gives them (`argparse.Namespace`)."""
+    module = str(module_name(cls))
+    return is_steady_module(module) and module.partition(".")[0] not in sys.stdlib_module_names
+
+
 def _stale(what: str) -> Break:
     return Break("effect", f"{what} has changed, which code that a library runs may read")
 
@@ -159,7 +167,7 @@ class Reads:
                 self.given(item)
         elif is_object(value) or is_const(value):
             obj = existing(value)
-            if is_steady_module(module_name(type(obj))) or not is_plain_instance(obj):
+            if _keeps_its_own(type(obj)) or not is_plain_instance(obj):
                 return
             if jax.tree_util.all_leaves([obj]):  # the leaves of a tree are arguments
                 self.value(obj, value.source or S.Root(obj, type(obj).__qualname__))

@@ -256,7 +256,10 @@ def _object(cap: Capture, value: ObjectV) -> Any:
     if len(leaves) == 1 and leaves[0] is built:
         if callable(built) and not is_host(value.cls):
             return Standin(cap, value)
-        if exists(value) and not any(_may_differ(v) for v, _ in memo.values()):
+        differs = any(_may_differ(v) for v, _ in memo.values())
+        if exists(value) and not (differs and is_library(value.cls) and not is_host(value.cls)):
+            if differs:  # the program's functions read it: bodies find its Value, others `guard_reads`
+                cap.libraries.unread[id(value.real)] = value.real, value
             return value.real
         raise Break("argument", f"an object of {value.cls.__qualname__} passed to a library")
     return Tree(treedef, tuple(lower_arg(cap, v if is_value(v) else Const(v)) for v in leaves))

@@ -1,5 +1,6 @@
 """Code that a library runs: what it reads from globals, closures and objects counts at each call, as in eager JAX."""
 
+import argparse
 import contextvars
 import os
 import sys
@@ -230,6 +231,17 @@ def test_classes_that_modules_made_anew_hold_count():
     for _ in range(3):
         assert [compiled(s).dtype for s in settings] == [made_of(s).dtype for s in settings]
     assert not {"limit", "host", "churn"} & set(dynacomp.stats()["frames_eager"])
+
+
+@pytest.mark.parametrize("made", [types.SimpleNamespace, argparse.Namespace])
+def test_namespaces_in_the_cells_of_a_transformed_function(made):
+    """Wrong: what one held in the first call."""
+    def program(options, x):
+        return hk.without_apply_rng(hk.transform(lambda x: x * options.gain)).apply({}, x)
+
+    compiled = dynacomp.jit(program, backend="xla")
+    for gain in (1.0, 2.0, 1.0, 3.0, 2.0):
+        assert (compiled(made(gain=gain), X) == X * gain).all()
 
 
 def test_transformed_functions_made_anew_are_known_by_what_they_hold():

@@ -362,6 +362,23 @@ class Setting:
 
 def test_an_object_that_a_library_keeps_is_not_a_constant_with_its_arrays():
     """Wrong: a function that the call jits had the arrays of the first call's object."""
+    dynacomp.reset()
     compiled = dynacomp.jit(lambda s, x: jax.jit(lambda s, x: s.rate * x, static_argnums=0)(s, x), backend="eager")
     for n in range(4):
         assert np.array_equal(compiled(Setting(X + n), X), (X + n) * X)
+    assert dynacomp.stats()["frames_captured"] == 1 and not dynacomp.stats()["breaks"]
+
+
+def test_an_object_around_arrays_for_a_library_that_runs_the_programs_code():
+    nn = pytest.importorskip("flax.linen")
+
+    class Scaled(nn.Module):
+        def __call__(self, s, x):
+            return x * s.rate
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(lambda s, x: Scaled().apply({}, s, x) * 2, backend="eager")
+    given = [Setting(X + n) for n in range(3)]
+    for n in (0, 1, 2, 1, 0):
+        assert np.array_equal(compiled(given[n], X), given[n].rate * X * 2)
+    assert not dynacomp.stats()["breaks"] and not dynacomp.stats()["frames_eager"]
