@@ -25,11 +25,11 @@ KEEPING = (types.FunctionType, types.MethodType, functools.partial, tuple)
 METHODS_IN_C = (types.BuiltinMethodType, types.MethodWrapperType, type(np.random.RandomState.rand))
 
 
-def hides_tracers(tree: Any, since: int) -> bool:
-    """Whether the tree holds tracers, or captured bodies; those that were its leaves have been replaced. What was there
-    `since` (see `Value.serial`) a call began, such as the optimiser in a state that it is given and hands back, is as
-    the program has it, whatever has become of it in this trace."""
-    return _hides(tree, _is_of_trace, since)
+def hides_tracers(tree: Any, since: int, apart: Iterable[Any] = ()) -> bool:
+    """Whether the tree holds tracers, or captured bodies; those that were its leaves have been replaced, or are set
+    `apart`. What was there `since` (see `Value.serial`) a call began, such as the optimiser in a state that it is given
+    and hands back, is as the program has it, whatever has become of it in this trace."""
+    return _hides(tree, _is_of_trace, since, apart)
 
 
 def made_of_trace(fn: Any) -> bool:
@@ -68,15 +68,17 @@ def is_body(obj: Any) -> bool:
     return isinstance(obj, types.FunctionType) and "_standin" in vars(obj)
 
 
-def _hides(tree: Any, found: Callable[[Any], bool], since: int = 0) -> bool:
+def _hides(tree: Any, found: Callable[[Any], bool], since: int = 0, apart: Iterable[Any] = ()) -> bool:
     todo: list[Any] = [tree]
-    seen: dict[int, Any] = {}
+    seen: dict[int, Any] = {id(obj): obj for obj in apart}
     while todo:
         obj = todo.pop()
+        if id(obj) in seen:
+            continue
         if found(obj):
             return True
-        if id(obj) not in seen and not (issubclass(type(obj), Value) and _was_there(obj, since)):
-            seen[id(obj)] = obj
+        seen[id(obj)] = obj
+        if not (issubclass(type(obj), Value) and _was_there(obj, since)):
             todo.extend(_insides(obj))
     return False
 

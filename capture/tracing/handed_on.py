@@ -23,6 +23,8 @@ from jax._src.interpreters.partial_eval import DynamicJaxprTrace
 from jax.extend.core import Literal, Var
 from jax.extend.core import primitives as p
 
+from dynacomp.capture.base.classes import entries, mro
+from dynacomp.capture.bodies.hidden_tracers import is_body
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.values.questions import is_dict, is_sequence
 from dynacomp.capture.values.value import Value
@@ -111,6 +113,17 @@ def one_level(tree: Any) -> list[Any]:
     """What stands one level down in a tree: nothing in a leaf."""
     found = jax.tree_util.default_registry.flatten_one_level(tree)
     return [] if found is None else list(found[0])
+
+
+def with_functions(leaves: list[Any]) -> list[Any]:
+    """The leaves of a result, with the Values of functions that a call was given and has handed on, not called."""
+    stands = [leaf._standin if is_body(leaf) else None for leaf in leaves]
+    return [leaf if one is None or one.ways else one.value for leaf, one in zip(leaves, stands)]
+
+
+def wraps(tree: Any) -> bool:
+    """Whether an object in a tree says what it wraps: its names and its text are those of what stood for that."""
+    return any("__wrapped__" in entries(cls) for cls in mro(type(tree))) or any(map(wraps, one_level(tree)))
 
 
 # --- tracers

@@ -54,6 +54,7 @@ from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.tracing import settled
 from dynacomp.capture.tracing.abstract_evaluation import Outcome, evaluated, is_nothing, reach_rules
 from dynacomp.capture.tracing.failures import enter_others
+from dynacomp.capture.tracing.handed_on import with_functions, wraps
 from dynacomp.capture.tracing.lowered_args import (
     OBJECT_CALLS,
     LibraryArg,
@@ -223,6 +224,8 @@ def _result(cap: Capture, call: Call) -> Value:
         return result.value or _handed_back(cap, outcome) or _of_aval(cap, _node(cap, call, _as_aval(result)), result)
     if is_nothing(result):
         return Const(result)
+    if _hands_on_functions(call):
+        return _by_leaves(cap, _node(cap, call, None), replace(outcome, leaves=with_functions(outcome.leaves)))
     if is_function_like(result) or not (outcome.plain or _is_container(result)):
         fixed = not (outcome.has_arrays or any(leaf_nodes(call.lowered)) or any(standins_in(call.lowered))
                      or given_sizes(call.lowered) or hides_tracers(result, call.since))
@@ -234,6 +237,18 @@ def _hides(call: Call) -> bool:
     """Whether a tree of a library's keeps tracers beside its leaves."""
     result = call.outcome.result
     return not _all_containers(result) and hides_tracers(result, call.since)
+
+
+def _hands_on_functions(call: Call) -> bool:
+    """Whether a tree that a call makes has functions of the program's among its leaves (`eqx.partition` of a model),
+    which it has not called, and keeps none elsewhere."""
+    outcome = call.outcome
+    functions = [leaf for leaf, value in zip(outcome.leaves, with_functions(outcome.leaves)) if leaf is not value]
+    if not functions or outcome.same or jax.tree_util.treedef_is_leaf(outcome.treedef):
+        return False
+    if any(type(leaf) is TREEDEF for leaf in outcome.leaves) or wraps(outcome.result):  # which keep them as well
+        return False
+    return not hides_tracers(outcome.result, call.since, functions)
 
 
 def _handed_back(cap: Capture, outcome: Outcome) -> Value | None:
@@ -385,6 +400,8 @@ def _as_aval(leaf: Any) -> Any:
     """A leaf of a result as the Graph knows it, which must not keep Values alive."""
     if is_aval(leaf) and leaf.hardens:
         return replace(of_struct(leaf), weak_type=True)
+    if is_value(leaf):  # a function
+        return None
     return of_struct(leaf) if isinstance(leaf, (Passed, Counted)) else leaf
 
 

@@ -2,6 +2,7 @@
 
 import doctest
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import pytest
@@ -9,6 +10,7 @@ from jax import lax
 
 import dynacomp
 from dynacomp.capture.tracing import handed_on as module
+from tests.capture.program_kit import check_one_graph
 
 
 @jax.custom_jvp
@@ -141,3 +143,61 @@ def test_a_device_that_an_array_lives_on_already():
         got, want = compiled(x), asked(x)
         assert repr(got) == repr(want) and got[1] is want[1] is x
     assert dynacomp.stats()["breaks"] == before
+
+
+def squashed(x):
+    return jnp.tanh(x)
+
+
+class Model(eqx.Module):
+    w: jax.Array
+    act: object
+
+    def __call__(self, x):
+        return self.act(self.w * x)
+
+
+def shifted(by):
+    return lambda x: squashed(x + by)
+
+
+def scanned(model, x):
+    arrays, rest = eqx.partition(model, eqx.is_array)
+    return lax.scan(lambda c, p: (eqx.combine(p, rest)(c), None), x, arrays)[0], rest.act is model.act
+
+
+def differentiated(model, x):
+    arrays, rest = eqx.partition(model, eqx.is_inexact_array)
+    value, grads = jax.value_and_grad(lambda p: eqx.combine(p, rest)(x).sum())(arrays)
+    return value, grads.w, rest.act is model.act
+
+
+def taken_apart_inside(model, x):
+    def loss(model):
+        arrays, rest = eqx.partition(model, lambda leaf: eqx.is_array(leaf))
+        return eqx.combine(rest, arrays)(x).sum() + arrays.w.sum()
+
+    value, grads = eqx.filter_value_and_grad(loss)(model)
+    return value, grads.w, grads.act
+
+
+def in_a_list(model, x):
+    arrays, kept = eqx.partition([model, squashed, {"f": model.act, "x": x}], eqx.is_array)
+    return kept[0].act(x), kept[1] is squashed, kept[2]["f"] is model.act, kept[2]["x"], arrays[2]["x"], arrays[1]
+
+
+def counted(model, x):
+    calls = []
+
+    def noted(v):
+        calls.append(len(calls))
+        return model.act(v)
+
+    rest = eqx.filter(Model(model.w, noted), eqx.is_array, inverse=True)
+    return rest.act(x), rest.act(x + 1), calls, rest.act is noted
+
+
+@pytest.mark.parametrize("program", [scanned, differentiated, taken_apart_inside, in_a_list, counted])
+@pytest.mark.parametrize("act", [squashed, shifted(2), shifted(jnp.ones(3))], ids=["function", "number", "array"])
+def test_functions_among_the_leaves_of_a_tree_are_handed_on(program, act):
+    check_one_graph(program, (Model(jnp.ones((2, 3)), act), jnp.arange(3.0)))
