@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import types
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,11 +27,12 @@ from dynacomp.capture.base.inside_tracers import inmost
 from dynacomp.capture.base.interrupts import suppressing
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bodies.body_variants import is_array, is_known, settled, way_of
+from dynacomp.capture.bodies.lossy_trees import has_lost
 from dynacomp.capture.bodies.treedef_contents import is_marked
 from dynacomp.capture.bodies.trees import unflattened
 from dynacomp.capture.graph.answering import Answering
 from dynacomp.capture.graph.avals import Aval, Counted, aval_of, blank, is_aval, weak
-from dynacomp.capture.graph.graph import Builder, Graph, Node, Tree, closures_in, is_node, nodes_in
+from dynacomp.capture.graph.graph import Builder, Graph, Node, Tree, closures_in, is_node, map_parts, nodes_in
 from dynacomp.capture.graph.graph_sizes import aval as aval_with_sizes
 from dynacomp.capture.graph.interpreter import materialise, run_body
 from dynacomp.capture.graph.silence import giving, noting
@@ -78,6 +79,7 @@ class Body:
     donated: dict[Node, Any] | None = None  # the arrays that each round of a loop deletes; None: it may not
     stand_ins: dict[Value, Value] = field(default_factory=dict)  # for dicts that each round makes anew (see `rebuilt`)
     as_given: set[Node] = field(default_factory=set)  # its arguments that are arrays which the library was given
+    gives: Any = None  # what it returns, as that was lowered
     undecided: Node | None = None  # two floats met in it, and Python did not know which one this condition chooses
 
     @classmethod
@@ -133,6 +135,7 @@ class Standin:
         self.pinned = False  # whether what it was when it was first called counts from then on
         self.numbers = False  # whether who calls it was given Python numbers that change from call to call
         self.counted: dict[Any, dict[Node, Counted]] = {}  # by key: the numbers that its Graph has computed and returns
+        self.handing: dict[Any, dict[int, HandedOut]] = {}  # by key: the functions among the leaves that it returns
         self.found: dict[Any, dict[Any, tuple[Graph, tuple[Node, ...]]]] = {}
         self.functions: dict[Any, Callable[..., Any]] = {}
         self.settled = 0  # how many sizes had been found equal to others when the keys were last looked through
@@ -183,7 +186,7 @@ class Standin:
             self.assuming.update([key] if body.assumes else [])
             self.numbers = self.numbers or body.numbers
             self.since[key] = len(self.cap.effects.mutated)
-            self.counted[key] = body.counted
+            self.counted[key], self.handing[key] = body.counted, handed_out(self.cap, body)
         elif key in self.changing and not (self.pinned or self.cap.libraries.derived):
             raise Break("effect_in_body", "a transformed function that changes outer objects is called twice")
         graph, captured = self.found.setdefault(place, {})[way] = self.graphs[key]
@@ -195,7 +198,7 @@ class Standin:
             made = run_body(graph, stands, args, kwargs)
         if self.counted[key]:
             self._note_numbers(self.counted[key], graph.nodes[-1].args[0], made)
-        return made
+        return put_in(made, self.handing[key]) if self.handing.get(key) else made
 
     def _settle(self) -> None:
         """Two ways of calling it are one where the sizes that told them apart were found equal since: the later one."""
@@ -206,6 +209,7 @@ class Standin:
         self.graphs = {settled(k): v for k, v in self.graphs.items()}
         self.since = {settled(k): v for k, v in self.since.items()}
         self.counted = {settled(k): v for k, v in self.counted.items()}
+        self.handing = {settled(k): v for k, v in self.handing.items()}
         self.changing, self.assuming = set(map(settled, self.changing)), set(map(settled, self.assuming))
         self.found = {place: {settled(way): v for way, v in ways.items()} for place, ways in self.found.items()}
 
@@ -218,6 +222,7 @@ class Standin:
                 graph, captured = self.graphs[known]
                 self.graphs[key] = graph, tuple(localise(self.cap, n) for n in captured)
                 self.since[key], self.counted[key] = self.since[known], self.counted[known]
+                self.handing[key] = self.handing[known]
                 return
 
     def _note_numbers(self, counted: dict[Node, Counted], output: Any, made: Any) -> None:
@@ -271,6 +276,46 @@ def never_called(*args: Any, **kwargs: Any) -> Any:
 
 
 never_called._standin = None  # type: ignore[attr-defined]
+
+
+class HandedOut:
+    """A function of the program's that a body returns, in a tree, and that nobody has called: `function` is what its
+    transformation gets. In the Graph it is `never_called`."""
+
+    ways: Mapping[Any, Any] = types.MappingProxyType({})
+
+    def __init__(self, cap: Capture, value: Value) -> None:
+        self.value = value
+        self.function = types.FunctionType(never_called.__code__, globals(), "never_called")
+        self.function._standin = self  # type: ignore[attr-defined]
+        cap.emptied.append(self)
+
+
+def handed_out(cap: Capture, body: Body) -> dict[int, HandedOut]:
+    """By their places among the leaves of what a body returns the functions that were there before it."""
+    lowered, body.gives = body.gives, None
+    found: dict[int, HandedOut] = {}
+    if not _has_function(lowered):
+        return found
+    with suppressing(Exception):  # a class computes when it is put together
+        for i, leaf in enumerate(jax.tree.leaves(materialise(lowered, Itself()))):
+            if isinstance(leaf, Standin) and (is_const(leaf.value) or leaf.value.serial < body.serial):
+                found[i] = HandedOut(cap, leaf.value)
+    return found
+
+
+def _has_function(lowered: Any) -> bool:
+    inside: list[Any] = []
+    map_parts(lowered, inside.append)
+    return any(isinstance(part, Standin) or _has_function(part) for part in inside)
+
+
+def put_in(made: Any, functions: dict[int, HandedOut]) -> Any:
+    """What a body has `made`, with these functions among its leaves."""
+    leaves, treedef = jax.tree.flatten(made)
+    found = [functions[i].function if i in functions and x is never_called else x for i, x in enumerate(leaves)]
+    again = jax.tree.unflatten(treedef, found)
+    return made if has_lost(made, again) else again
 
 
 def called_in_line(cap: Capture) -> bool:
@@ -418,7 +463,7 @@ def _place(cap: Capture, body: Body, i: int, leaf: Any) -> tuple[Node, Value]:
         body.as_given.update([node] if id(leaf) in cap.libraries.stands else [])
         return node, ArrayV(node, aval)
     standin = getattr(leaf, "_standin", None)
-    if isinstance(standin, Standin):
+    if isinstance(standin, (Standin, HandedOut)):
         return node, standin.value
     return node, from_python(cap, leaf) if is_known(leaf) else LibraryV(type(leaf), real=leaf, node=node)
 

@@ -90,6 +90,7 @@ def argument(cap: Capture, value: Value) -> Any:
     lowered = lower_arg(cap, value)
     if cap.bodies:
         _refuse_functions(lowered)
+        cap.bodies[-1].gives = lowered
     return finish_arg(cap, lowered)
 
 
