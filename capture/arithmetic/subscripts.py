@@ -14,8 +14,10 @@ import types
 
 from dynacomp.capture.arithmetic import moving_slices
 from dynacomp.capture.arithmetic.indices import index_value, slice_of
+from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Raised
 from dynacomp.capture.numbers import host_functions, size_values, slices
+from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.values.computed import ArrayV, LibraryV, NdArrayV, ScalarV
@@ -23,7 +25,7 @@ from dynacomp.capture.values.constant import Const, holds, is_exactly
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import ObjectV
 from dynacomp.capture.values.questions import is_graph_array, is_slice
-from dynacomp.capture.values.value import Value, is_changing
+from dynacomp.capture.values.value import Value, is_changing, is_constant
 from dynacomp.capture.wrapping import ndarrays
 from dynacomp.capture.wrapping.class_attrs import name_in_errors
 from dynacomp.capture.wrapping.folding import fold
@@ -62,7 +64,16 @@ def _array_item(cap: Capture, obj: Value, key: Value) -> Value:
 def _const_item(cap: Capture, obj: Const, key: Value) -> Value:
     if holds(obj, type) and not hasattr(type(obj.value), "__getitem__"):
         return _class_subscript(cap, obj, key)
+    if isinstance(getattr(type(obj.value), "__getitem__", None), types.FunctionType) and not is_constant(key):
+        return _by_method(cap, obj, key)
     return _at_changing(cap, obj, key) or _constant_item(cap, obj, key)
+
+
+def _by_method(cap: Capture, obj: Const, key: Value) -> Value:
+    """Of an object of a library's that a class in Python lets be subscripted: `jnp.c_[x, y]`, `np.s_[n:]`."""
+    if is_pure_module(module_name(type(obj.value))):
+        return library_call(cap, operator.getitem, [obj, key])
+    return cap.call(cap.getattr(obj, "__getitem__"), [key])
 
 
 def _at_changing(cap: Capture, obj: Const, key: Value) -> Value | None:

@@ -1,10 +1,12 @@
 """Subscripts: `obj[key]` of arrays, constants, classes and instances, as plain Python has them."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import dynacomp
+from tests.capture.program_kit import check_one_graph
 
 X = jnp.arange(12.0).reshape(4, 3)
 
@@ -78,3 +80,12 @@ def test_a_place_that_changes_to_where_nothing_is():
     for n in (3, -4):
         with pytest.raises(IndexError, match="string index out of range"):
             compiled(X, n)
+
+
+@pytest.mark.parametrize("program", [
+    lambda x, n: jnp.c_[jnp.sin(x[0]), x[1]] * n, lambda x, n: jnp.r_[0:n, x[0], n], lambda x, n: jnp.r_["0,2", x, x],
+    lambda x, n: jax.lax.scan(lambda c, _: (jnp.c_[c[:, 1], c[:, 0]], c[0]), x[:, :2], length=3),
+    lambda x, n: (x[np.s_[n:]], x[jnp.index_exp[x.astype(int)[0] * 0]])])
+def test_objects_of_libraries_that_are_made_to_be_subscripted(program):
+    """Arrays and numbers that change in `jnp.c_[...]` were a break, in a scan's body the whole frame Python's."""
+    check_one_graph(program, *((X[:4 - k % 2] + k, 1 + k % 3) for k in range(5)), captures=2)
