@@ -227,6 +227,8 @@ class Reads:
         for name in ("__defaults__", "__kwdefaults__"):
             if getattr(fn, name) is not None:
                 self.value(getattr(fn, name), S.Get(source, name))
+        for name in self.names & vars(fn).keys():
+            self.value(vars(fn)[name], S.Key(S.DictOf(source), name))
 
     def _method(self, obj: types.MethodType, source: S.Source) -> None:
         self.value(obj.__self__, S.Get(source, "__self__"))
@@ -340,6 +342,10 @@ class Whole(Reads):
             self.cap.guards.add("is", S.Get(source, name), getattr(fn, name))
         for name in ("__defaults__", "__kwdefaults__"):
             self.value(getattr(fn, name), S.Get(source, name))
+        self.cap.guards.add("keys", S.DictOf(source), tuple(vars(fn)))
+        for name in vars(fn):
+            if not name.startswith("__"):  # as `__wrapped__`, which `functools.wraps` leaves for who inspects it
+                self.value(vars(fn)[name], S.Key(S.DictOf(source), name))
         for i, cell in enumerate(fn.__closure__ or ()):
             at = S.Item(S.Get(source, "__closure__"), i)
             if id(cell) in self.changed:

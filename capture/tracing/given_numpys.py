@@ -24,6 +24,7 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.bodies.body_variants import Dispatch
 from dynacomp.capture.bodies.subgraphs import Standin, is_array, never_called, passed_object
+from dynacomp.capture.bodies.treedef_contents import in_structure
 from dynacomp.capture.graph.avals import Aval, aval_of, blank, is_aval
 from dynacomp.capture.graph.graph import Graph, Node, map_parts, nodes_in
 from dynacomp.capture.graph.graph_sizes import aval as aval_with_sizes
@@ -69,7 +70,7 @@ def with_numpys(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[A
     with once_more(cap, standins):
         run_now(cap, fn, lowered, lambda tracers, made: found.extend(jax.tree.flatten(made)), shown)
     known = {id(shown[n]): value for n, (value, _) in given.items()}
-    if not found or found[1] != tree or any(
+    if not found or in_structure(tree, jax.core.Tracer) or found[1] != tree or any(
             id(x) not in known and _is_other(leaf, x) for leaf, x in zip(leaves, found[0])):
         for made in (called, *(arg.make for arg in library_args(lowered) if not is_of_jax(arg.make))):
             enter_class(cap, made)

@@ -24,6 +24,7 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.base.remembered import remembered
+from dynacomp.capture.bodies.hidden_tracers import DRAWN
 from dynacomp.capture.bodies.lossy_trees import has_lost, put_together
 from dynacomp.capture.bodies.subgraphs import Standin, localise, place_of
 from dynacomp.capture.bodies.treedef_contents import in_structure, kept_by_libraries, taken_apart, unread
@@ -64,7 +65,7 @@ from dynacomp.capture.values.containers import DictV, ListV, SetV, SliceV, Tuple
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import ObjectV
 from dynacomp.capture.values.questions import is_library_object, is_object, is_sequence, is_value, type_name
-from dynacomp.capture.values.value import Value, as_python, children, is_changing
+from dynacomp.capture.values.value import Value, as_python, children, existing, is_changing
 from dynacomp.capture.wrapping import ndarrays
 from dynacomp.capture.wrapping.builder import entries_of, inside_compiled, items_of
 from dynacomp.capture.wrapping.builtin_subclasses import (
@@ -256,8 +257,9 @@ def _object(cap: Capture, value: ObjectV) -> Any:
     if len(leaves) == 1 and leaves[0] is built:
         if callable(built) and not is_host(value.cls):
             return Standin(cap, value)
-        differs = any(_may_differ(v) for v, _ in memo.values())
-        if exists(value) and not (differs and is_library(value.cls) and not is_host(value.cls)):
+        held = [v for v, _ in memo.values()]
+        differs, drawn = any(map(_may_differ, held)), any(isinstance(existing(v), DRAWN) for v in held)
+        if exists(value) and not drawn and not (differs and is_library(value.cls) and not is_host(value.cls)):
             if differs:  # the program's functions read it: bodies find its Value, others `guard_reads`
                 cap.libraries.unread[id(value.real)] = value.real, value
             return value.real

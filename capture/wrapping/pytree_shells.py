@@ -122,7 +122,12 @@ def _list(cap: Capture, value: ListV, memo: Memo) -> Any:
 
 def _dict(cap: Capture, value: DictV, memo: Memo) -> Any:
     table = entries_of(cap, value, lambda v: shell(cap, v, memo))
-    return value.cls(table) if value.factory is None else value.cls(shell(cap, value.factory, memo), table)
+    if value.factory is None:
+        return value.cls(table)
+    factory = shell(cap, value.factory, memo)
+    if factory is value.factory:  # a function that is made anew: only what can be called may stand there
+        raise Break("argument", "a defaultdict with a function that is made anew in each call, passed to a library")
+    return value.cls(factory, table)
 
 
 def _private(cap: Capture, value: PrivateV, memo: Memo) -> Any:

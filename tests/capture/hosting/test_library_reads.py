@@ -366,3 +366,48 @@ def test_context_variables_and_the_environment_count_at_each_call(library, monke
     assert (compiled(X) == 3 + 6 + 5 + 1).all()
     GAIN.reset(token)
     assert all((other(X) == 5 + 6 + 5 + 1).all() for _ in range(3)) and GAIN.get() == 2.0
+
+
+class Drawing(nn.Module):
+    """A module of whatever `held` is, and what to do with it."""
+
+    held: object
+    use: object
+
+    def __call__(self, x):
+        return self.use(self.held, x)
+
+
+@pytest.mark.parametrize("make, use", [
+    (lambda i: (v + i for v in range(3)), lambda held, x: x * next(held)),
+    (lambda i: iter([i, 5]), lambda held, x: x * next(held)),
+    (lambda i: zip([i], [2]), lambda held, x: x * next(held)[0]),
+    (np.random.default_rng, lambda held, x: x * held.random()),
+    (np.random.RandomState, lambda held, x: x * held.rand())])
+def test_what_a_module_draws_from_is_drawn_from_once(make, use):
+    """Wrong: a first call drew while it was captured, and again when it ran."""
+    dynacomp.reset()
+    compiled = dynacomp.jit(lambda module, x: module.apply({}, x + 1), backend="xla")
+    for i in (1, 2, 3, 1, 4):
+        assert (compiled(Drawing(make(i), use), X) == Drawing(make(i), use).apply({}, X + 1)).all()
+    assert dynacomp.stats()["operations"] > 0
+
+
+def test_what_functions_keep_as_attributes_counts():
+    """Wrong: `f.gain` of a function that a module holds was the first call's."""
+    def made(gain):
+        def act(x):
+            return x * act.gain
+
+        act.gain = gain
+        return act
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(lambda module, x: module.apply({}, x), backend="xla")
+    use = lambda held, x: held(x)
+    for gain in (1, 2, 3, 1, 4, 2, 3):
+        assert (compiled(Drawing(made(gain), use), X) == X * gain).all()
+    act = made(1.0)
+    for gain in (1, 2, 3, 1):
+        act.gain = gain
+        assert (compiled(Drawing(act, use), X) == X * gain).all()

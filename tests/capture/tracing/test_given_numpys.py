@@ -228,3 +228,29 @@ def test_a_function_that_haiku_has_transformed_deals_with_numpy_arrays(z, breaks
         assert described(compiled(params, x + n, z + n)) == described(TRANSFORMED.apply(params, x + n, z + n))
     told = dynacomp.stats()
     assert "internal" not in told["frames_eager"] and len(told["breaks"]) <= breaks and told["frames_captured"] <= 4
+
+
+def test_an_array_beside_the_leaves_of_a_tree():
+    """Two structures that keep arrays cannot be compared: that was an error of ours."""
+    @jax.tree_util.register_pytree_node_class
+    class Kept:
+        def __init__(self, w, table):
+            self.w, self.table = w, table
+
+        def tree_flatten(self):
+            return (self.w,), self.table
+
+        @classmethod
+        def tree_unflatten(cls, table, leaves):
+            return cls(leaves[0], table)
+
+    def program(kept, x):
+        kept = jax.tree.map(lambda v: v * 2, kept)
+        return kept.w + kept.table * x
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for i in range(5):
+        kept = Kept(jnp.ones(3), np.full(3, i, np.float32))
+        assert (compiled(kept, jnp.arange(3.0)) == program(kept, jnp.arange(3.0))).all()
+    assert dynacomp.stats()["frames_eager"] == {} and dynacomp.stats()["frames_captured"] <= 5

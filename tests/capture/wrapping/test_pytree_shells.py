@@ -195,3 +195,16 @@ def test_an_unseen_object_is_not_taken_for_another():
             items = cls([jnp.float32(n), jnp.float32(7)], Tracker("a"))
             assert (compiled(jnp.arange(3.0), items) == weighed(jnp.arange(3.0), items)).all()
     assert asks_types(Sorted) and not asks_types(Careless) and not asks_types(Tracked) and not asks_types(list)
+
+
+def test_a_defaultdict_of_a_function_made_anew():
+    """JAX takes it apart by its factory, for which a Value was no function."""
+    def program(x, table):
+        return {k: v + table["z"] for k, v in jax.tree.map(lambda v: v * 2, {"a": x, "t": table})["t"].items()}
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for i in range(5):
+        made = [collections.defaultdict(lambda i=i: i + 1.0, a=jnp.arange(3.0)) for _ in range(2)]
+        assert str(compiled(jnp.arange(3.0), made[0])) == str(program(jnp.arange(3.0), made[1]))
+    assert "internal" not in dynacomp.stats()["frames_eager"]
