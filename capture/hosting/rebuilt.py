@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
 from dynacomp.capture.graph.graph import Node
+from dynacomp.capture.wrapping.builtin_subclasses import IMMUTABLE, payload_base, refill
 
 
 @dataclass(eq=False)
@@ -82,4 +83,21 @@ class WithFields:
         made: Any = object.__new__(self.cls)
         for name, content in zip(self.names, contents):
             object.__setattr__(made, name, content)
+        return made
+
+
+class OfClass:
+    """Makes an instance of `cls`, a subclass of a built-in class, from its content; no code of the class runs."""
+
+    def __init__(self, cls: type) -> None:
+        self.cls, self.base = cls, payload_base(cls)
+        self.__name__ = self.__qualname__ = cls.__name__
+        self.__module__ = cls.__module__
+
+    def __call__(self, content: Any) -> Any:
+        base: Any = self.base
+        if base in IMMUTABLE:
+            return base.__new__(self.cls, content)
+        made = base.__new__(self.cls)
+        refill(made, content)
         return made

@@ -12,7 +12,7 @@ import functools
 import inspect
 import operator
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -38,7 +38,7 @@ from dynacomp.capture.hosting.hearing import overhearing
 from dynacomp.capture.hosting.hosted import as_real, exists
 from dynacomp.capture.hosting.library_reads import by_content, hosted_by_content
 from dynacomp.capture.hosting.made_anew import by_structure, library_object
-from dynacomp.capture.hosting.rebuilt import LibraryArg, WithAttributes, WithCells, WithFields, is_library_arg
+from dynacomp.capture.hosting.rebuilt import LibraryArg, OfClass, WithAttributes, WithCells, WithFields, is_library_arg
 from dynacomp.capture.numbers import host_arrays, size_values
 from dynacomp.capture.numbers.dynamic_scalars import TEXTS, pinned
 from dynacomp.capture.numbers.given_arrays import is_constant
@@ -68,15 +68,8 @@ from dynacomp.capture.values.questions import is_library_object, is_object, is_s
 from dynacomp.capture.values.value import Value, as_python, children, existing, is_changing
 from dynacomp.capture.wrapping import ndarrays
 from dynacomp.capture.wrapping.builder import entries_of, inside_compiled, items_of
-from dynacomp.capture.wrapping.builtin_subclasses import (
-    IMMUTABLE,
-    SCALARS,
-    SPECIAL,
-    inherits,
-    is_number,
-    payload_base,
-    refill,
-)
+from dynacomp.capture.wrapping.builtin_subclasses import SCALARS, SPECIAL, inherits, is_number, payload_base
+from dynacomp.capture.wrapping.class_prototypes import is_made
 from dynacomp.capture.wrapping.constants import const_array
 from dynacomp.capture.wrapping.immutability import TREEDEF
 from dynacomp.capture.wrapping.pytree_shells import Looked, Memo, Unseen, attributes, fixed_fields, shell
@@ -263,8 +256,18 @@ def _object(cap: Capture, value: ObjectV) -> Any:
             if differs:  # the program's functions read it: bodies find its Value, others `guard_reads`
                 cap.libraries.unread[id(value.real)] = value.real, value
             return value.real
+        if jaxs and _is_handed_on(cap, value):
+            bare: Any = object.__new__(value.cls)
+            cap.libraries.unread[id(bare)] = bare, value
+            return bare
         raise Break("argument", f"an object of {value.cls.__qualname__} passed to a library")
     return Tree(treedef, tuple(lower_arg(cap, v if is_value(v) else Const(v)) for v in leaves))
+
+
+def _is_handed_on(cap: Capture, value: ObjectV) -> bool:
+    """Whether JAX, which may hash it, only hands on an object that the call has made, as `vmap` does along no axis."""
+    return value.payload is None and value.cls.__hash__ in (None, object.__hash__) and not is_made(cap, value.cls) and (
+        _is_opaque_to_jax(value.cls, attributes(cap, value).keys()))
 
 
 def _may_differ(value: Value) -> bool:
@@ -313,9 +316,14 @@ def of_attributes(cap: Capture, value: ObjectV) -> LibraryV:
 def is_closed(value: ObjectV) -> bool:
     """Whether JAX sees nothing of an object but that it is one: the program's own functions, to which it comes, read
     its attributes, and these are guarded there."""
-    return exists(value) and value.payload is None and not is_library(value.cls) and not callable(value.real) and (
-        jax.tree_util.all_leaves([value.real]) and not fields(value.real).keys() & LIKE_ARRAYS
-        and not any(name in entries(c) for c in mro(value.cls) if c is not object for name in CONVERTED))
+    return exists(value) and value.payload is None and not callable(value.real) and (
+        jax.tree_util.all_leaves([value.real]) and _is_opaque_to_jax(value.cls, fields(value.real).keys()))
+
+
+def _is_opaque_to_jax(cls: type, names: Collection[str]) -> bool:
+    """The same of objects with attributes of these names that are leaves."""
+    return not is_library(cls) and LIKE_ARRAYS.isdisjoint(names) and not any(
+        name in entries(c) for c in mro(cls) if c is not object for name in CONVERTED)
 
 
 def is_plain_number(cap: Capture, value: ObjectV) -> bool:
@@ -345,23 +353,6 @@ def _holds_literals(cap: Capture, payload: Value | None) -> bool:
     """Whether a list or tuple that nobody has changed holds constants alone, which are guarded now."""
     return is_sequence(payload) and not getattr(payload, "dirty", False) and all(
         is_known_literal(v) for v in items_of(cap, payload))
-
-
-class OfClass:
-    """Makes an instance of `cls`, a subclass of a built-in class, from its content; no code of the class runs."""
-
-    def __init__(self, cls: type) -> None:
-        self.cls, self.base = cls, payload_base(cls)
-        self.__name__ = self.__qualname__ = cls.__name__
-        self.__module__ = cls.__module__
-
-    def __call__(self, content: Any) -> Any:
-        base: Any = self.base
-        if base in IMMUTABLE:
-            return base.__new__(self.cls, content)
-        made = base.__new__(self.cls)
-        refill(made, content)
-        return made
 
 
 def _library(cap: Capture, value: LibraryV) -> Any:

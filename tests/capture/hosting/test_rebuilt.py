@@ -2,7 +2,7 @@
 
 import pytest
 
-from dynacomp.capture.hosting.rebuilt import WithAttributes, WithCells, WithFields
+from dynacomp.capture.hosting.rebuilt import OfClass, WithAttributes, WithCells, WithFields
 
 
 class Watched:
@@ -43,3 +43,15 @@ def test_an_object_with_other_attributes():
 def test_an_object_of_its_fields():
     make = WithFields(Watched, ("rate", "other"))
     assert vars(make(1, 2)) == {"rate": 1, "other": 2} and make.__name__ == "Watched"
+
+
+def test_an_instance_of_a_builtin_class_is_made_without_its_code():
+    class Loud(list):
+        def __init__(self, *args):
+            raise AssertionError("its code ran")
+
+    class Level(int):
+        pass
+
+    made = OfClass(Loud)([1, 2])
+    assert type(made) is Loud and made == [1, 2] and OfClass(Level)(3) == 3 and OfClass(Loud).__name__ == "Loud"
