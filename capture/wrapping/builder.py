@@ -37,7 +37,7 @@ from dynacomp.capture.graph.avals import ARRAY_TYPE, Aval, divided, key_impl
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.dynamic_scalars import TEXTS, is_numpy_number
 from dynacomp.capture.numbers.graph_inputs import add_input, outer_builder, own, symbolic_dims
-from dynacomp.capture.symbolic.libraries import is_pure_module
+from dynacomp.capture.symbolic.libraries import is_library, is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.values import sources as S
@@ -169,8 +169,16 @@ def _treedef(cap: Capture, obj: Any, source: S.Source) -> Value:
 
 
 def _function(cap: Capture, obj: Any, source: S.Source) -> Value:
-    """A function that comes with the call may be a new one each time: see Const."""
-    return _opened(cap, obj, source) if S.belongs_to_call(source) else _identity(cap, obj, source)
+    """A function that comes with the call may be a new one each time: see Const. So may one of the program's that a
+    global object holds, once it has been another."""
+    opens = S.belongs_to_call(source) or not is_library(obj) and _was_another(cap, obj, source)
+    return _opened(cap, obj, source) if opens else _identity(cap, obj, source)
+
+
+def _was_another(cap: Capture, obj: Any, source: S.Source) -> bool:
+    mark = Mark(obj)
+    cap.numbers.scalars.setdefault(source, mark)
+    return cap.root.policy.scalar(source, mark)
 
 
 def _jitted(cap: Capture, obj: Any, source: S.Source) -> Value:
@@ -432,9 +440,8 @@ def is_made_anew(cap: Capture, obj: Any, source: S.Source) -> bool:
     call is known by what it holds. Those of JAX itself (shardings, functions with rules) have rows of their own."""
     if module_name(type(obj)).partition(".")[0] == "jax":
         return False
-    mark = Mark(obj)
-    cap.numbers.scalars.setdefault(source, mark)
-    return S.belongs_to_call(source) and cap.root.policy.scalar(source, mark)
+    was_another = _was_another(cap, obj, source)
+    return was_another and S.belongs_to_call(source)
 
 
 def one_object(cap: Capture, obj: Any, source: S.Source) -> Value:

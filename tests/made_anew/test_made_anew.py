@@ -16,7 +16,8 @@ from tests.made_anew.places import PLACES
 NUMBERS = (0, 1, 2, 3, 1, 0, 5, 2, 7, 4, 4, 0)
 DEFECTS = {"internal", "attempts"}
 SETTLED = ("int", "float", "tuple", "dict", "dc", "slots", "obj", "objmeth", "fn", "fn2", "partial", "ja", "npf")
-FEW = ("argument", "attribute", "closure", "partial", "vmap", "equinox", "a_default", "in_a_method", "compiled_anew")
+FEW = ("argument", "attribute", "closure", "partial", "vmap", "equinox", "a_default", "in_a_method", "compiled_anew",
+       "in_a_global")
 
 
 def outcome(run, i, x):

@@ -469,3 +469,23 @@ def test_arrays_of_classes_below_numpys_are_read_in_each_call(made, tmp_path):
         x[0] = i
         got, held = compiled(x, jnp.ones(3))
         assert (got == jnp.sin(x) + 1).all() and held["x"][0] == i
+
+
+HELD, scale = {}, None
+
+
+def test_functions_that_global_objects_hold_may_be_made_anew():
+    """`HELD["f"] = make(i)` between the calls was captured in each: the function, and with it the entry, had died."""
+    def make(i):
+        return lambda x: x * i
+
+    program = lambda x: HELD["f"](x) + scale(x)
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for i in (0, 1, 2, 3, 1, 0, 5, 2, 7, 4):
+        HELD["f"], globals()["scale"] = make(i), make(i * 2)
+        assert (compiled(jnp.arange(3.0)) == jnp.arange(3.0) * i * 3).all()
+    HELD["f"] = lambda x: x - 100
+    assert (compiled(jnp.arange(3.0)) == program(jnp.arange(3.0))).all()
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] <= 4 and stats["frames_eager"] == stats["breaks"] == {}
