@@ -257,11 +257,15 @@ def _object(cap: Capture, value: ObjectV) -> Any:
                 cap.libraries.unread[id(value.real)] = value.real, value
             return value.real
         if jaxs and _is_handed_on(cap, value):
-            bare: Any = object.__new__(value.cls)
+            bare = HandedOn()
             cap.libraries.unread[id(bare)] = bare, value
             return bare
         raise Break("argument", f"an object of {value.cls.__qualname__} passed to a library")
     return Tree(treedef, tuple(lower_arg(cap, v if is_value(v) else Const(v)) for v in leaves))
+
+
+class HandedOn:
+    """What JAX hands on in place of an object that the call has made: it keeps nothing of that one."""
 
 
 def _is_handed_on(cap: Capture, value: ObjectV) -> bool:

@@ -407,6 +407,12 @@ def test_objects_that_the_call_has_made_and_jax_hands_on(program):
     check_one_graph(program, *((jnp.float32(n), X + n) for n in range(3)))
 
 
+def test_what_stands_for_one_keeps_nothing_of_it():
+    """A bare object of the class had no attributes for whoever printed it: the entry was kept for no other process."""
+    (region,) = (dynacomp.explain(along_no_axis, backend="eager")(jnp.float32(2), X)).regions
+    assert not any(isinstance(x, Linear) for node in region.graph.nodes for x in parts((node.args, node.kwargs)))
+
+
 def test_an_object_of_a_class_that_the_call_makes_is_not_handed_on():
     def program(gain, x):
         class Made:
