@@ -59,6 +59,11 @@ def draws(fn: Any) -> bool:
     return False
 
 
+def is_drawn_from(obj: Any) -> bool:
+    """Whether an object holds one of those, anywhere: in attributes, in what its bound methods belong to, in cells."""
+    return _hides(obj, lambda held: issubclass(type(held), DRAWN))
+
+
 def _is_of_trace(obj: Any) -> bool:
     return issubclass(type(obj), jax.core.Tracer) or is_body(obj)
 

@@ -24,7 +24,7 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.base.remembered import remembered
-from dynacomp.capture.bodies.hidden_tracers import DRAWN
+from dynacomp.capture.bodies.hidden_tracers import is_drawn_from
 from dynacomp.capture.bodies.lossy_trees import has_lost, put_together
 from dynacomp.capture.bodies.subgraphs import Standin, localise, place_of
 from dynacomp.capture.bodies.treedef_contents import in_structure, kept_by_libraries, taken_apart, unread
@@ -65,7 +65,7 @@ from dynacomp.capture.values.containers import DictV, ListV, SetV, SliceV, Tuple
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import ObjectV
 from dynacomp.capture.values.questions import is_library_object, is_object, is_sequence, is_value, type_name
-from dynacomp.capture.values.value import Value, as_python, children, existing, is_changing
+from dynacomp.capture.values.value import Value, as_python, children, is_changing
 from dynacomp.capture.wrapping import ndarrays
 from dynacomp.capture.wrapping.builder import entries_of, inside_compiled, items_of
 from dynacomp.capture.wrapping.builtin_subclasses import SCALARS, SPECIAL, inherits, is_number, payload_base
@@ -227,8 +227,10 @@ def _dict(cap: Capture, value: DictV) -> Any:
 def _object(cap: Capture, value: ObjectV) -> Any:
     """A pytree object by its leaves; a list, number, ... of the user's class by its content; an object
     without arrays as itself."""
-    if is_host(value.cls) and exists(value) and by_content(cap, value.real, value.source):
-        return value.real
+    if is_host(value.cls) and exists(value):
+        _refuse_drawn(value)
+        if by_content(cap, value.real, value.source):
+            return value.real
     anew = library_object(cap, value)
     if anew is not None:
         return lower_arg(cap, anew)
@@ -250,9 +252,9 @@ def _object(cap: Capture, value: ObjectV) -> Any:
     if len(leaves) == 1 and leaves[0] is built:
         if callable(built) and not is_host(value.cls):
             return Standin(cap, value)
-        held = [v for v, _ in memo.values()]
-        differs, drawn = any(map(_may_differ, held)), any(isinstance(existing(v), DRAWN) for v in held)
-        if exists(value) and not drawn and not (differs and is_library(value.cls) and not is_host(value.cls)):
+        differs = any(_may_differ(v) for v, _ in memo.values())
+        if exists(value) and not (differs and is_library(value.cls) and not is_host(value.cls)):
+            _refuse_drawn(value)
             if differs:  # the program's functions read it: bodies find its Value, others `guard_reads`
                 cap.libraries.unread[id(value.real)] = value.real, value
             return value.real
@@ -262,6 +264,13 @@ def _object(cap: Capture, value: ObjectV) -> Any:
             return bare
         raise Break("argument", f"an object of {value.cls.__qualname__} passed to a library")
     return Tree(treedef, tuple(lower_arg(cap, v if is_value(v) else Const(v)) for v in leaves))
+
+
+def _refuse_drawn(value: ObjectV) -> None:
+    """A library would draw from it while the call is traced, and again where it runs."""
+    if is_drawn_from(value.real):
+        raise Break("argument", f"an object of {value.cls.__qualname__} around an iterator or a generator of random "
+                                "numbers, passed to a library")
 
 
 class HandedOn:

@@ -378,10 +378,20 @@ class Drawing(nn.Module):
         return self.use(self.held, x)
 
 
+class Counting:
+    def __init__(self, i):
+        self.rounds = iter([i, i + 1])
+
+    def scaled(self, x):
+        return x * next(self.rounds)
+
+
 @pytest.mark.parametrize("make, use", [
     (lambda i: (v + i for v in range(3)), lambda held, x: x * next(held)),
     (lambda i: iter([i, 5]), lambda held, x: x * next(held)),
     (lambda i: zip([i], [2]), lambda held, x: x * next(held)[0]),
+    (lambda i: types.SimpleNamespace(it=iter([i, 5])), lambda held, x: x * next(held.it)),
+    (lambda i: Counting(i).scaled, lambda held, x: held(x)),
     (np.random.default_rng, lambda held, x: x * held.random()),
     (np.random.RandomState, lambda held, x: x * held.rand())])
 def test_what_a_module_draws_from_is_drawn_from_once(make, use):
