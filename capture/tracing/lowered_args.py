@@ -64,7 +64,17 @@ from dynacomp.capture.values.constant import Const, is_const, is_known_literal, 
 from dynacomp.capture.values.containers import DictV, ListV, SetV, SliceV, TupleV
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import ObjectV
-from dynacomp.capture.values.questions import is_library_object, is_object, is_sequence, is_value, type_name
+from dynacomp.capture.values.questions import (
+    is_graph_array,
+    is_graph_number,
+    is_library_object,
+    is_made_array,
+    is_object,
+    is_sequence,
+    is_slice,
+    is_value,
+    type_name,
+)
 from dynacomp.capture.values.value import Value, as_python, children, is_changing
 from dynacomp.capture.wrapping import ndarrays
 from dynacomp.capture.wrapping.builder import entries_of, inside_compiled, items_of
@@ -285,9 +295,9 @@ def _is_handed_on(cap: Capture, value: ObjectV) -> bool:
 
 def _may_differ(value: Value) -> bool:
     """Whether another call may have something else there: no guard holds its value."""
-    if isinstance(value, SliceV):
+    if is_slice(value):
         return any(_may_differ(v) or is_changing(v) for v in (value.start, value.stop, value.step))
-    return isinstance(value, (ArrayV, NumberV, NdArrayV))
+    return is_graph_array(value) or is_graph_number(value) or is_made_array(value)
 
 
 def _shell_of(cap: Capture, value: ObjectV) -> tuple[Memo, Any, Any]:
