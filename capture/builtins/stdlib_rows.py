@@ -158,6 +158,27 @@ def _in_cell(fn: Any, at: S.Source, name: str) -> tuple[Any, S.Source]:
     return fn.__closure__[n].cell_contents, S.Get(S.Item(S.Get(at, "__closure__"), n), "cell_contents")
 
 
+def _single_dispatch_method(cap: Capture, descriptor: Value, obj: Value, owner: Value | None = None) -> Value:
+    """What Python 3.13 keeps for each object in a dict of weak references, which nobody sees, is made anew."""
+    return inline(cap, as_function(cap, Const(_method_of)), [descriptor, obj, owner or Const(None)], {})
+
+
+def _method_of(descriptor: Any, obj: Any, owner: Any) -> Any:
+    def method(*args: Any, **kwargs: Any) -> Any:
+        if not args:
+            name = getattr(descriptor.func, "__name__", "singledispatchmethod method")
+            raise TypeError(f"{name} requires at least 1 positional argument")
+        return descriptor.dispatcher.dispatch(args[0].__class__).__get__(obj, owner)(*args, **kwargs)
+
+    method.__isabstractmethod__ = descriptor.__isabstractmethod__  # type: ignore[attr-defined]
+    method.register = descriptor.register  # type: ignore[attr-defined]
+    return functools.update_wrapper(method, descriptor.func)
+
+
+if hasattr(functools.singledispatchmethod(len), "_method_cache"):
+    BUILTINS[functools.singledispatchmethod.__get__] = _single_dispatch_method
+
+
 # --- inspection
 
 
