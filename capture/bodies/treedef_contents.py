@@ -15,6 +15,8 @@ from dynacomp.capture.base.classes import entries, mro, own_dict
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.remembered import remembered
+from dynacomp.capture.graph.descriptions import at_sizes, rebuilt
+from dynacomp.capture.graph.sizes import Size
 from dynacomp.capture.symbolic.libraries import has_user_call, is_library
 from dynacomp.capture.values.computed import ArrayV, NumberV, ScalarV, SizeV
 from dynacomp.capture.values.questions import is_value
@@ -66,6 +68,12 @@ def is_marked(treedef: Any) -> bool:
 def numbers_out_of_sight(treedef: Any) -> bool:
     """Whether an object that a class keeps beside its leaves holds changing numbers: there nobody finds them again."""
     return any(_has(part, (ScalarV, SizeV)) for aux in _kept(treedef) for part in _parts(aux))
+
+
+def sizes_out_of_sight(treedef: Any) -> bool:
+    """The same of sizes, which are found again where `descriptions.at_sizes` looks."""
+    return in_structure(treedef, Size) and in_structure(
+        rebuilt(treedef, lambda held: at_sizes(held, lambda size: 0)), Size)
 
 
 def unread(treedef: Any) -> list[Value]:

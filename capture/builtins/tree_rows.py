@@ -19,10 +19,17 @@ from dynacomp.capture.arithmetic.operators import truth
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.loops_py import map_each
 from dynacomp.capture.base.of_class import of_class
-from dynacomp.capture.bodies.treedef_contents import arrays_in_structure, numbers_out_of_sight, taken_apart
+from dynacomp.capture.bodies.treedef_contents import (
+    arrays_in_structure,
+    in_structure,
+    numbers_out_of_sight,
+    sizes_out_of_sight,
+    taken_apart,
+)
 from dynacomp.capture.bodies.trees import unflattened
 from dynacomp.capture.builtins.builtin_rows import NONE
 from dynacomp.capture.calls.calls import BUILTINS, call, call_row
+from dynacomp.capture.graph.sizes import Size
 from dynacomp.capture.kinds.attrs import CONST_METHODS
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.rows import alike_items
@@ -97,8 +104,9 @@ def known(parts: Shell, leaves: list[Any], treedef: Any, shown: bool) -> Any:
     the program are constants: it may be compared, hashed, kept."""
     if arrays_in_structure(treedef) or shown and parts.closed:
         raise Closed
-    if shown or numbers_out_of_sight(treedef):
-        fixed_fields(parts.cap, parts.memo, leaves)
+    sizes = in_structure(treedef, Size) if shown else sizes_out_of_sight(treedef)
+    if shown or sizes or numbers_out_of_sight(treedef):
+        fixed_fields(parts.cap, parts.memo, leaves, sizes=sizes)
     return treedef
 
 
@@ -113,9 +121,13 @@ def _with_path(parts: Shell, is_leaf: Value, takes_path: Value,
 def _up_to(parts: Shell, treedef: Any) -> list[Value]:
     """The parts of a tree that stand where `treedef` has leaves."""
     try:
-        return list(map(parts.value, treedef.flatten_up_to(parts.real)))
+        with parts.cap.sizes.scope.decides():  # sizes beside the leaves are equal, or are none
+            found = treedef.flatten_up_to(parts.real)
+        return list(map(parts.value, found))
     except (ValueError, TypeError) as error:
         raise Break("raises", type(error).__name__) from None
+    except jax.errors.InconclusiveDimensionOperation:  # from a text of what does not match
+        raise Break("raises", ValueError.__name__) from None
 
 
 def _mapped(cap: Capture, fn: Value, treedef: Any, columns: list[list[Value]]) -> Value:

@@ -4,6 +4,7 @@ of a tree (the input of a linear operator). Where a size in one changes, each ca
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -43,13 +44,16 @@ def rebuilt(treedef: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def at_sizes(held: Any, put: Callable[[Size], Any]) -> Any:
-    """What a structure holds, with `put(size)` in the place of the sizes that descriptions in it speak of; itself where
-    there are none. Containers are looked into, other objects are not."""
+    """What a structure holds, with `put(size)` in the place of the sizes in it, and of those that descriptions speak
+    of; itself where there are none. Containers are looked into, other objects are not."""
+    if is_symbolic(held):
+        return put(held)
     if type(held) in DESCRIPTIONS and any(map(is_symbolic, held.shape)):
         return held.update(shape=tuple(put(d) if is_symbolic(d) else d for d in held.shape))
-    if type(held) in (tuple, list):
+    if issubclass(type(held), tuple) or type(held) is list:
         items = [at_sizes(item, put) for item in held]
-        return held if all(a is b for a, b in zip(items, held)) else type(held)(items)
+        made = list if type(held) is list else functools.partial(tuple.__new__, type(held))
+        return held if all(a is b for a, b in zip(items, held)) else made(items)
     if type(held) is dict:
         table = {key: at_sizes(item, put) for key, item in held.items()}
         return held if all(table[key] is item for key, item in held.items()) else table

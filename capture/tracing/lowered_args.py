@@ -27,7 +27,13 @@ from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.bodies.hidden_tracers import is_drawn_from
 from dynacomp.capture.bodies.lossy_trees import has_lost, put_together
 from dynacomp.capture.bodies.subgraphs import Standin, localise, place_of
-from dynacomp.capture.bodies.treedef_contents import in_structure, kept_by_libraries, taken_apart, unread
+from dynacomp.capture.bodies.treedef_contents import (
+    in_structure,
+    kept_by_libraries,
+    sizes_out_of_sight,
+    taken_apart,
+    unread,
+)
 from dynacomp.capture.graph.avals import as_struct, aval_of, weak
 from dynacomp.capture.graph.graph import Node, Tree, is_node, map_parts
 from dynacomp.capture.graph.graph_sizes import aval as aval_with_sizes
@@ -258,7 +264,7 @@ def _object(cap: Capture, value: ObjectV) -> Any:
             in_structure(treedef, (ArrayV, NumberV, PartialV)) or not jaxs and kept_by_libraries(treedef, Const)
             or has_lost(built, put_together(treedef, leaves))):
         return _by_attributes(cap, value)
-    fixed_fields(cap, memo, leaves, unread(treedef) if jaxs else ())
+    fixed_fields(cap, memo, leaves, unread(treedef) if jaxs else (), sizes_out_of_sight(treedef))
     if len(leaves) == 1 and leaves[0] is built:
         if callable(built) and not is_host(value.cls):
             return Standin(cap, value)
@@ -273,7 +279,7 @@ def _object(cap: Capture, value: ObjectV) -> Any:
             cap.libraries.unread[id(bare)] = bare, value
             return bare
         raise Break("argument", f"an object of {value.cls.__qualname__} passed to a library")
-    return Tree(treedef, tuple(lower_arg(cap, v if is_value(v) else Const(v)) for v in leaves))
+    return Tree(treedef, tuple(v if is_symbolic(v) else lower_arg(cap, v if is_value(v) else Const(v)) for v in leaves))
 
 
 def _refuse_drawn(value: ObjectV) -> None:

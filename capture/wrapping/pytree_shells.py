@@ -29,7 +29,7 @@ from dynacomp.capture.numbers.host_functions import as_scalar
 from dynacomp.capture.symbolic.libraries import is_named, module_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.values import sources as S
-from dynacomp.capture.values.computed import LibraryV, NeedsConcrete
+from dynacomp.capture.values.computed import LibraryV, NeedsConcrete, SizeV
 from dynacomp.capture.values.constant import Const, is_open, peek
 from dynacomp.capture.values.containers import DictV, ListV, SetV, TupleV
 from dynacomp.capture.values.kind import Kind, define, kind
@@ -72,11 +72,12 @@ class Unseen:
 class Memo(dict[int, tuple[Value, Any]]):
     """id of a Value → it, and its real object. `is_leaf`: whether what takes the tree apart looks into an object of the
     program's; `inside` how many objects that are taken apart we are, where it may be a static field; `defers`: whether
-    there may be Unseens in shells, and `seen` whether somebody looked at one."""
+    there may be Unseens in shells, and `seen` whether somebody looked at one. `by_name`: whether JAX alone takes the
+    object apart that we are in."""
 
     def __init__(self, is_leaf: Callable[[Any], bool] = lambda real: False, defers: bool = False) -> None:
         super().__init__()
-        self.is_leaf, self.inside, self.defers = is_leaf, 0, defers
+        self.is_leaf, self.inside, self.defers, self.by_name = is_leaf, 0, defers, False
         self.seen: list[bool] = []
         self.leaves: dict[int, ObjectV] = {}
 
@@ -170,12 +171,13 @@ def _keep_identity(cap: Capture, value: LibraryV, built: Any) -> None:
     cap.known.objects[id(built)] = value
 
 
-def fixed_fields(cap: Capture, memo: Memo, leaves: list[Any], unread: Iterable[Value] = ()) -> None:
+def fixed_fields(cap: Capture, memo: Memo, leaves: list[Any], unread: Iterable[Value] = (),
+                 sizes: bool = False) -> None:
     """Changing numbers that are no leaves are part of the tree's structure: they must be constants. Not those of which
-    it is known that nobody reads them there."""
+    it is known that nobody reads them there; `sizes`: those, too, that JAX alone would see."""
     seen = {id(x) for x in (*leaves, *unread)}
-    for value, _ in memo.values():
-        if is_changing(value) and id(value) not in seen:
+    for value, real in memo.values():
+        if is_changing(value) and (real is value or sizes) and not seen & {id(value), id(real)}:
             raise NeedsConcrete(as_scalar(cap, value))  # type: ignore[arg-type]
 
 
@@ -185,12 +187,14 @@ def _object(cap: Capture, value: ObjectV, memo: Memo) -> Any:
     for name in [n for n in fields(built) if n not in found]:  # gone since it was made
         object.__delattr__(built, name)
     defers = memo.defers and value.payload is not None and not asks_types(value.cls)
+    outer, memo.by_name = memo.by_name, value.cls in REGISTRY and flattened_by_name(value.cls)
     memo.inside += 1
     for name, attr in found.items():
-        fixed = size_values.known(cap, attr)  # its class may look at it
+        fixed = attr if memo.by_name else size_values.known(cap, attr)  # its class may look at it
         put_off = defers and _is_beside(fixed)
         object.__setattr__(built, name, Unseen(fixed.cls, memo.seen) if put_off else shell(cap, fixed, memo))  # type: ignore
     memo.inside -= 1
+    memo.by_name = outer
     return built
 
 
@@ -286,7 +290,12 @@ def _slots(value: ObjectV) -> list[str]:
     return [n for n in names if n not in ("__dict__", "__weakref__") and value.attrs.get(n) is not DELETED]
 
 
+def _size(cap: Capture, value: SizeV, memo: Memo) -> Any:
+    """JAX may keep it beside the leaves of an object, as the sizes in shapes."""
+    return size_values.argument(cap, value) if memo.by_name else value
+
+
 define(SetV, Kind(shell=lambda cap, v, memo: v.cls(v.items)))
 for _cls, _shell in ((Const, _const), (TupleV, _tuple), (ListV, _list), (DictV, _dict), (PrivateV, _private),
-                     (ObjectV, _object), (LibraryV, _library)):
+                     (ObjectV, _object), (LibraryV, _library), (SizeV, _size)):
     define(_cls, Kind(shell=_shell))  # type: ignore[arg-type]

@@ -83,9 +83,9 @@ def test_it_is_made_as_its_class_is_called():
 
 def test_a_structure_speaks_of_other_sizes():
     size = Scope().symbol("s0", 3)
-    tree = {"a": Operator(1, [jax.ShapeDtypeStruct((size,), jnp.float32), {"n": 2}]), "b": (Operator(2, "x"), 3)}
+    tree = {"a": Operator(1, [jax.ShapeDtypeStruct((size,), jnp.float32), {"n": size}]), "b": (Operator(2, "x"), 3)}
     structure = jax.tree.structure(tree)
     other = rebuilt(structure, lambda held: at_sizes(held, lambda s: 7))
-    tree["a"].like[0] = jax.ShapeDtypeStruct((7,), jnp.float32)
+    tree["a"].like[:] = jax.ShapeDtypeStruct((7,), jnp.float32), {"n": 7}
     assert str(other) == str(jax.tree.structure(tree))
     assert rebuilt(other, lambda held: at_sizes(held, lambda s: 9)) is other

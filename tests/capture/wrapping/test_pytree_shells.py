@@ -5,6 +5,7 @@ import dataclasses
 
 import jax
 import jax.numpy as jnp
+import pytest
 
 import dynacomp
 from dynacomp.capture.wrapping.pytree_shells import asks_types
@@ -208,3 +209,74 @@ def test_a_defaultdict_of_a_function_made_anew():
         made = [collections.defaultdict(lambda i=i: i + 1.0, a=jnp.arange(3.0)) for _ in range(2)]
         assert str(compiled(jnp.arange(3.0), made[0])) == str(program(jnp.arange(3.0), made[1]))
     assert "internal" not in dynacomp.stats()["frames_eager"]
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Sized:
+    x: jax.Array
+    rows: object
+    of: tuple = dataclasses.field(metadata={"static": True})
+
+
+def sized(x):
+    return Sized(x, len(x) * 2, (len(x), {"half": len(x) // 2}))
+
+
+@jax.jit
+def scaled(s):
+    return dataclasses.replace(s, x=s.x * s.of[0] + jnp.zeros(s.of[0]) + s.of[1]["half"], rows=s.rows + 1)
+
+
+def given_to_jit(x, y):
+    made = scaled(sized(x))
+    return made.x, made.rows, made.of
+
+
+def given_to_others(x, y):
+    def loss(s):
+        return jnp.sum(s.x * s.of[0])
+
+    s = dataclasses.replace(sized(x), rows=None)
+    rows = jax.vmap(lambda s: s.x + s.of[0])(s)
+    return jax.grad(loss)(s).x, rows, jax.lax.scan(lambda s, y: (dataclasses.replace(s, x=s.x * y), s.of[0]), s, y)[1]
+
+
+def in_containers(x, y):
+    kept = Pair(len(x), [len(x) + 1]), collections.OrderedDict(n=len(x))
+    made = jax.vmap(lambda s: Sized(s.x * s.of[0].one, None, s.of))(Sized(x, None, kept))
+    return made.x, made.of, jax.tree.map(lambda x: x + made.of[1]["n"], Sized(y, None, kept[1]))
+
+
+def beside_leaves_of_the_programs(x, y):
+    """Nothing in the structure says a size."""
+    leaves, tree = jax.tree.flatten((sized(x), y), is_leaf=lambda node: isinstance(node, Sized))
+    return leaves[0].of, tree, y + 1
+
+
+def in_two_trees(x, y):
+    """The sizes of both are symbols of their own."""
+    made = jax.tree.map(lambda a, b: a + b, sized(x), sized(y))
+    return made.x, made.rows, made.of
+
+
+def in_a_structure(x, y):
+    return x + 1, str(jax.tree.structure(sized(x)))
+
+
+def test_sizes_beside_the_leaves_may_change():
+    """Each of them was a constant, a capture for each."""
+    inputs = [(jnp.arange(float(n)), jnp.ones(n)) for n in (3, 6, 4, 5)]
+    for program in (given_to_jit, given_to_others, in_two_trees, beside_leaves_of_the_programs):
+        check_one_graph(program, *inputs, captures=2)
+    for program in (in_a_structure, in_containers):  # where nobody finds them again
+        check_one_graph(program, *inputs, captures=4)
+
+
+def test_trees_whose_sizes_differ():
+    compiled = dynacomp.jit(in_two_trees, backend="eager")
+    compiled(jnp.ones(3), jnp.ones(3))
+    for n in (3, 5, 4):
+        with pytest.raises(ValueError, match="different pytree metadata"):
+            compiled(jnp.ones(n), jnp.ones(n + 1))
+        assert compiled(jnp.ones(n), jnp.ones(n))[2] == (n, {"half": n // 2})
