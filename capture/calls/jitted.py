@@ -70,13 +70,16 @@ def called(cap: Capture, obj: Any, inner: Value, args: list[Value], kwargs: dict
     apart, watch = key in cap.lessons.apart, Watch()
     cap.effects.watches.append(watch)
     cap.effects.jitted.append(len(cap.bodies))
+    around = cap.libraries.copied
     try:
         given = _taken(cap, obj, args, kwargs, apart)
         before = len(_builder(cap).nodes)
+        cap.libraries.copied = _copied(obj, *given)
         result = cap.call(inner, *given)
     finally:
         cap.effects.watches.pop()
         cap.effects.jitted.pop()
+        cap.libraries.copied = around
     if watch.changed:
         if apart:
             raise Break("effect", "what a function does to outer objects when jax.jit traces it")
@@ -84,6 +87,13 @@ def called(cap: Capture, obj: Any, inner: Value, args: list[Value], kwargs: dict
         raise Restart
     anew = isinstance(result, MutableV) and watch.is_older(result) or comes_back_otherwise(cap, result)
     return _given(cap, obj, result, before, anew)
+
+
+def _copied(obj: Any, args: list[Value], kwargs: dict[str, Value]) -> tuple[Value, ...]:
+    """What a library's function has as trees of its own, because `jax.jit` calls it: `jax.jit(jax.grad(loss))`."""
+    info = obj._jit_info
+    alone = is_library(obj.__wrapped__) and not (info.static_argnums or info.static_argnames)
+    return (*args, *kwargs.values()) if alone else ()
 
 
 def entered(cap: Capture, obj: Any, run: Callable[[], Value]) -> Value:

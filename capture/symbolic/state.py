@@ -123,6 +123,7 @@ class LibraryCalls:
     blind: bool = False  # the arguments being lowered are for a function that hands objects on
     taken_apart: list[Value] = field(default_factory=list)  # objects whose attributes are being lowered
     lent: dict[int, Any] = field(default_factory=dict)  # id → a container or tree that a call was given
+    copied: tuple[Value, ...] = ()  # what `jax.jit` gives the function that it wraps: trees that no one else has
     stands: dict[int, tuple[Any, Node]] = field(default_factory=dict)  # id → an array for a Node in a body, it
     arguments: list[Any] = field(default_factory=list)  # of the calls that are evaluated, innermost last
     said: list[Any] = field(default_factory=list)  # what the last of them has warned of

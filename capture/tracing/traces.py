@@ -8,6 +8,7 @@ where none of that helps.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -103,12 +104,20 @@ def on_tracers(cap: Capture, fn: Any, args: tuple, kwargs: dict[str, Any], env: 
 @calls_out
 def on_objects(cap: Capture, fn: Any, lowered: tuple, given: tuple) -> Any:
     before = cap.libraries.lent
-    cap.libraries.lent = before | {id(x): x for x in (*given[0], *given[1].values()) if _can_change(x)}
+    cap.libraries.lent = before | {id(x): x for x in _not_copied(cap, *given) if _can_change(x)}
     try:
         with noticing(label(fn), given, lowered), OPERATIONS.hearing(cap, label(fn)):
             return fn(*given[0], **given[1])
     finally:
         cap.libraries.lent = before
+
+
+def _not_copied(cap: Capture, args: tuple, kwargs: dict[str, Any]) -> list[Any]:
+    """The arguments of a call, but for those that `jax.jit` has made for it: none but the call can see them change."""
+    values, named = cap.libraries.arguments[-1] if cap.libraries.arguments else ((), {})
+    copied = {id(v) for v in cap.libraries.copied}
+    pairs = [*itertools.zip_longest(args, values[:len(args)]), *((x, named.get(k)) for k, x in kwargs.items())]
+    return [x for x, value in pairs if id(value) not in copied]
 
 
 def _can_change(given: Any) -> bool:

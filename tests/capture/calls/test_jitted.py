@@ -344,3 +344,46 @@ def test_a_librarys_callable_that_holds_itself():
     """Its own rules have it in their cells: Python ran the whole function."""
     check_one_graph(lambda x: (doubled(x) + 1, jax.grad(lambda t: doubled(t).sum())(x)), (X,), (jnp.ones((2, 2)),),
                     captures=2)
+
+
+def noted_loss(w, state, x):
+    state["last"] = x * w
+    state["sums"].append(state["last"].sum())
+    return state["last"].sum() + state["calls"], {**state, "calls": state["calls"] + 1}
+
+
+NOTED = {
+    "value_and_grad": jax.jit(jax.value_and_grad(noted_loss, has_aux=True)),
+    "grad": jax.jit(jax.grad(noted_loss, has_aux=True)),
+    "by_name": jax.jit(lambda w, state, x: noted_loss(w=w, state=state, x=x)),
+}
+
+
+@pytest.mark.parametrize("name", NOTED)
+def test_what_a_transformed_function_changes_in_a_jits_copy_is_no_change(name):
+    def train(w, x):
+        state = {"calls": 0, "sums": []}
+        first = NOTED[name](w, state, x)
+        return first, NOTED[name](w + 1, {"calls": 0, "sums": [x.sum()]}, x), state
+
+    check_one_graph(train, (jnp.float32(2), jnp.arange(3.0)))
+
+
+def test_what_a_transformed_function_changes_in_the_callers_tree_is_a_change():
+    def inner(w, state, x):
+        state["weight"] = x.sum()  # no tracer: the gradient is by w
+        return w * x.sum()
+
+    @jax.jit
+    def step(w, state, x):
+        return jax.grad(inner)(w, state, x), state["weight"]
+
+    @jax.jit
+    def other(w, x):
+        state = {}
+        return jax.grad(inner)(w, state, x), dict(state)
+
+    for program, args in ((step, ({},)), (other, ())):
+        want, got = (f(jnp.float32(2), *copy.copy(args), jnp.arange(3.0)) for f in (
+            program, dynacomp.jit(lambda w, *rest, run=program: run(w, *rest), backend="eager")))
+        assert repr(got) == repr(want)
