@@ -40,7 +40,7 @@ from dynacomp.capture.hosting.outward import is_asked_outside, is_showing, opens
 from dynacomp.capture.symbolic.libraries import is_host_module, is_pure_module, is_steady_module, module_of
 from dynacomp.capture.symbolic.machine import Capture
 
-COMPILED_FILES = "jax._src.compilation_cache"
+OWN_FILES = ("jax._src.compilation_cache", "jax._src.xla_bridge")  # compiled code, and plugins for devices
 FLAT_TREES: Any = sys.modules.get("jax._src.flattree", tree_util)  # JAX 0.12 has moved them
 NAMES = (api_util.debug_info.__code__, DebugInfo.set_result_paths.__code__,  # what JAX's messages call leaves
          FLAT_TREES.FlatTree.paths.func.__code__)
@@ -199,11 +199,11 @@ def collecting() -> set[types.CodeType]:
 
 def interrupted() -> bool:
     """Whether what starts now was called, directly or not, by a garbage collection, a finalizer, a signal handler, or
-    by JAX where it keeps compiled code in files."""
+    by JAX where it keeps compiled code in files, or looks for devices when it is asked for the first array."""
     codes = {id(code) for code in collecting() | handlers()}  # our replacement code may hold what has no hash
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and not (id(frame.f_code) in codes or frame.f_code.co_name == "__del__"
-                                     or frame.f_globals.get("__name__") == COMPILED_FILES):
+                                     or frame.f_globals.get("__name__") in OWN_FILES):
         frame = frame.f_back
     return frame is not None
 

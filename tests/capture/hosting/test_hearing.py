@@ -5,6 +5,8 @@ import functools
 import gc
 import logging
 import pprint
+import subprocess
+import sys
 import textwrap
 from types import SimpleNamespace
 
@@ -284,3 +286,15 @@ def test_a_singledispatch_function_in_a_cell_takes_no_tracer_for_something_else(
     compiled = dynacomp.jit(program, backend="eager")
     for n, c in ((3, 1.5), (3, 2.5), (4, 2.5), (5, 2)):
         assert (compiled(jnp.ones(n), c) == program(jnp.ones(n), c)).all()
+
+
+FIRST = """
+import jax, jax.numpy as jnp, numpy as np, dynacomp
+dynacomp.jit(lambda rows: jax.vmap(lambda row: jnp.array([x - 1 for x in row]))(rows), backend="eager")(np.ones((2, 3)))
+print(dict(dynacomp.stats()["breaks"]))
+"""
+
+
+def test_jax_may_look_for_its_devices_while_the_first_call_of_a_process_is_captured():
+    done = subprocess.run([sys.executable, "-c", FIRST], capture_output=True, text=True, check=True)
+    assert done.stdout == "{}\n"
