@@ -102,6 +102,8 @@ define(LibraryV, Kind(callable=lambda cap, x: True))
 def _getattr(cap: Capture, x: Value, name: Value, default: Value | None = None, /) -> Value:
     if default is None:
         return cap.getattr(x, attrs.attribute_name(name))
+    if attrs.is_known_to_have(x, attrs.attribute_name(name)) is False:
+        return default
     try:
         return cap.getattr(x, attrs.attribute_name(name))
     except Raised as raised:

@@ -91,7 +91,15 @@ def special(cap: Capture, value: Value, name: str) -> Value | None:
 define(ObjectV, Kind(special=special))
 
 
+def is_known_to_have(value: Value, name: str) -> bool | None:
+    has = kind(value).has
+    return None if has is None else has(value, name)
+
+
 def has_attribute(cap: Capture, value: Value, name: str) -> bool:
+    known = is_known_to_have(value, name)
+    if known is not None:
+        return known
     try:
         getattr_value(cap, value, name)
     except Raised as raised:

@@ -6,11 +6,13 @@ arrays and tracers, and a frame runs under one trace from beginning to end: all 
 
     type(x) is Repeated                      # False, whoever transforms the caller
     type(x) in GRAPH_REGISTRY                # False, but for a table of JAX's own classes
+    dataclasses.is_dataclass(x)              # False: no class of theirs has `__dataclass_fields__`
     made.jax_trace == current_jax_trace()    # True where the frame itself has made it (NNX's Variables)
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -41,12 +43,29 @@ def _same_class(cap: Capture, a: Value, b: Value) -> bool:
 
 def _key(cap: Capture, v: ClassOfTracedV) -> HashedV:
     """As a key it is compared with the class of plain arrays, and is none of the others; see `keys.sought`."""
+    return HashedV(v, hash(_untraced(v)), lambda a, b: _same_class(cap, a, b), by_id=True)
+
+
+def _untraced(v: ClassOfTracedV) -> type:
+    """The class that it is of an array that nobody traces."""
     array: Any = v.array
-    kind_of = KEY_TYPE if jax.dtypes.issubdtype(array.aval.dtype, jax.dtypes.prng_key) else ARRAY_TYPE
-    return HashedV(v, hash(kind_of), lambda a, b: _same_class(cap, a, b), by_id=True)
+    return KEY_TYPE if jax.dtypes.issubdtype(array.aval.dtype, jax.dtypes.prng_key) else ARRAY_TYPE
 
 
-define(ClassOfTracedV, Kind(python_type=lambda v: type, identical=_same_class, key=_key,
+def _has(v: ClassOfTracedV, name: str) -> bool | None:
+    """What the class of arrays and those of tracers say alike."""
+    said = {hasattr(cls, name) for cls in (_untraced(v), *_with_subclasses(jax.core.Tracer))}
+    return said.pop() if len(said) == 1 else None
+
+
+def _with_subclasses(cls: type) -> Iterator[type]:
+    yield cls
+    more: list[type] = type.__subclasses__(cls)
+    for below in more:
+        yield from _with_subclasses(below)
+
+
+define(ClassOfTracedV, Kind(python_type=lambda v: type, identical=_same_class, key=_key, has=_has,
                             emit=made(type, lambda v: v.array)))
 define(TraceStateV, Kind(python_type=lambda v: OpaqueTraceState, identical=lambda cap, a, b: a is b,
                          emit=made(get_opaque_trace_state)))

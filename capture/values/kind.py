@@ -43,6 +43,7 @@ class Kind:
     # what Python does with it
     special: Callable[[Cap, V, str], V | None] | None = None  # a method that an instance's class has for operators
     getattr: Callable[[Cap, V, str], V] | None = None
+    has: Callable[[V, str], bool | None] | None = None  # an attribute, where that is known, though not which; else None
     member: Callable[[V, str], V | None] | None = None  # an attribute that its class keeps in C; None: another
     setattr: Callable[[Cap, V, str, V], None] | None = None
     delattr: Callable[[Cap, V, str], None] | None = None

@@ -1,5 +1,7 @@
 """Questions about the trace that runs a frame: what is said is what plain Python hears, and nothing breaks for it."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -85,7 +87,20 @@ def asks_for_bases_among_arrays(x):
     return (y * (3 if issubclass(type(y), core.Tracer) else 2) / (2 if issubclass(type(y), core.Tracer) else 3)).sum()
 
 
+def asks_for_attributes(x):
+    def scaled(v):
+        fields = dataclasses.is_dataclass(v) or getattr(type(v), "_fields", None) or hasattr(type(v), "_asdict")
+        return (v * (3 if fields else 2) * hasattr(type(v), "shape")).sum()
+    return jax.grad(scaled)(x).sum() * scaled(x ** 2)
+
+
+def asks_for_attributes_among_arrays(x):
+    y = jnp.sin(x)
+    return (y * (3 if hasattr(type(y), "_trace") else 2) / (2 if hasattr(type(y), "_trace") else 3)).sum()
+
+
 @pytest.mark.parametrize(("fn", "breaks", "captures"), [
+    (asks_for_attributes, False, 1), (asks_for_attributes_among_arrays, True, 3),
     (asks_for_bases, False, 1), (asks_for_bases_among_arrays, True, 3),
     (looks_in_a_table, False, 1), (looks_among_arrays, True, 3),
     (variables, False, 1), (of_another_trace, False, 1), (asks_in_the_body, True, 4), (asks_for_arrays, True, 2)])
@@ -95,7 +110,7 @@ def test_what_is_asked_about_the_trace(fn, breaks, captures):
         compiled = transform(dynacomp.jit(fn, backend="xla"))
         for k in range(10):
             assert jnp.allclose(compiled(X * (k + 1)), transform(fn)(X * (k + 1)))
-        assert set(dynacomp.stats()["breaks"]) <= ({"tracer"} if breaks else set())
+        assert set(dynacomp.stats()["breaks"]) <= ({"tracer", "attribute"} if breaks else set())
         assert dynacomp.stats()["frames_captured"] <= captures
 
 
