@@ -4,6 +4,7 @@
 // sum per query (what was summed before is scaled when the maximum grows), and the weighted values
 // added up by register tiles. Scores, maxima and sums are float whatever the operands are.
 #pragma once
+#include "dots.h"
 #include "gemm.h"
 
 namespace dynacomp {
@@ -44,18 +45,16 @@ inline float weigh(float* row, int64_t count, Running& known) {
         const V x = *(V*)(row + j);
         most = x > most ? x : most;
     }
-    float top = most[0];
-    for (int l = 1; l < W; l++) top = most[l] > top ? most[l] : top;
+    const float top = folded_lanes<float>(most, [](V a, V b) { return (V)(a > b ? a : b); });
     const float base = top == -__builtin_inff() ? 0.0f : top;  // all masked so far: weights 0, not NaN
     for (int64_t j = 0; j < count; j += W) {
         const V w = exponential(*(V*)(row + j) - base);
         *(V*)(row + j) = w;
         sum += w;
     }
-    float total = sum[0];
-    for (int l = 1; l < W; l++) total += sum[l];
-    const float factor = exponential(V{} + (known.maximum - base))[0];
-    known = {top, known.sum * factor + total};
+    const bool first = known.maximum == -__builtin_inff();
+    const float factor = first ? 0.0f : exponential(V{} + (known.maximum - base))[0];
+    known = {top, known.sum * factor + sum_of_lanes<float>(sum)};
     return factor;
 }
 
@@ -186,9 +185,13 @@ void attend(const Attention& v, const S* q, const S* k, const S* values, const B
     }
     if (v.causal && v.fill != -__builtin_inf())
         for (int64_t i = 0; i < count; i++) add_hidden(v, values, first + i + 1, sums + i * ldo, known[i]);
-    for (int64_t i = 0; i < count; i++)
-        for (int64_t c = 0; c < v.width; c++)
-            out[(first + i) * v.out[3] + c * v.out[4]] = narrow<S>(sums[i * ldo + c] / known[i].sum);
+    for (int64_t i = 0; i < count; i++) {
+        S* line = out + (first + i) * v.out[3];
+        if (v.out[4] == 1)
+            for (int64_t c = 0; c < v.width; c++) line[c] = narrow<S>(sums[i * ldo + c] / known[i].sum);
+        else
+            for (int64_t c = 0; c < v.width; c++) line[c * v.out[4]] = narrow<S>(sums[i * ldo + c] / known[i].sum);
+    }
 }
 
 }  // namespace tile

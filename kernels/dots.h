@@ -3,22 +3,26 @@
 //
 //   dot_tile       P lines against K lines: P x K sums, each in a register of its own to the end
 //   lane_sums      the sums of lanes of as many registers as one has lanes
-//   sum_of_lanes   that of one
+//   sum_of_lanes   that of one; folded_lanes: the same by another function of two registers
 #pragma once
 #include "tile.h"
 
 namespace dynacomp::tile {
 
-// Half the lanes onto the other half, again and again, until all hold the sum.
-template <class T, int d = lanes<T> / 2>
-inline T sum_of_lanes(Vector<T> x) {
+// Half the lanes onto the other half, again and again, until all hold the result.
+template <class T, int d = lanes<T> / 2, class F>
+inline T folded_lanes(Vector<T> x, F f) {
     if constexpr (d == 0)
         return x[0];
     else {
         Vector<T> low = x, high = x;
         exchange<T, d>(low, high, std::make_integer_sequence<int, lanes<T>>{});
-        return sum_of_lanes<T, d / 2>(low + high);
+        return folded_lanes<T, d / 2>(f(low, high), f);
     }
+}
+template <class T>
+inline T sum_of_lanes(Vector<T> x) {
+    return folded_lanes<T>(x, [](auto a, auto b) { return a + b; });
 }
 
 // Lane l of the result is the sum of the lanes of r[l]; r has as many registers as lanes, and is used up. Two registers

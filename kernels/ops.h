@@ -427,6 +427,20 @@ template <Number V, class F> DC_INLINE elem<V> fold_lanes(V v, F f) {
   if constexpr (is_scalar<V>::value) return v;
   else return fold_lanes((half_of<V>)f(low_half(v), high_half(v)), f);
 }
+// Floats as doubles, a register of them for each half: wider lanes than a register's g++ keeps in memory.
+template <class V> struct wide {
+  typedef decltype(doubled(low_half(V{}))) half;
+  half low, high;
+};
+template <Number V> DC_INLINE auto widened(V v) {
+  if constexpr (is_scalar<V>::value) return (double)v;
+  else if constexpr (is_double<V>) return v;
+  else return wide<V>{doubled(low_half(v)), doubled(high_half(v))};
+}
+template <class V> DC_INLINE wide<V> operator+(wide<V> a, wide<V> b) { return {a.low + b.low, a.high + b.high}; }
+template <class V> DC_INLINE V in_one(V v) { return v; }  // the sum in one register
+template <class V> DC_INLINE auto in_one(wide<V> v) { return v.low + v.high; }
+
 template <class M, class F> DC_INLINE bool fold_lanes(mask<M> v, F f) {
   bool r = v.m[0] != 0;
   for (int l = 1; l < lane<M>::count; ++l) r = f(r, v.m[l] != 0);

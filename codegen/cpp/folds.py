@@ -156,12 +156,22 @@ def whole_name(acc: Acc) -> str:
     return f"{cpp_name(acc.name)}whole"
 
 
+def collect_either(acc: Acc, slots: int) -> Lines:
+    """A sum whose length is known when it runs: as `collect` where it was one block, else as `collect_blocks`."""
+    yield "if (short_sum) {"
+    yield from (f"  {line}" for line in collect(acc, slots))
+    yield f"  {whole_name(acc)} = {cpp_name(acc.name)};"
+    yield "} else {"
+    yield from (f"  {line}" for line in collect_blocks(acc, slots))
+    yield "}"
+
+
 def collect_blocks(acc: Acc, slots: int) -> Lines:
     """All blocks of a long sum, of all slots and lanes, into the scalar: a double till the end."""
     name, fold = cpp_name(acc.name), types.FOLD[acc.fold]
     for k in range(1, slots):
-        yield f"{name}blocks[0] = {fold}({name}blocks[0], {name}blocks[{k}]);"
-    yield f"{whole_name(acc)} = fold_lanes({name}blocks[0], [](auto a, auto b) {{ return {fold}(a, b); }});"
+        yield f"{name}blocks[0] = {name}blocks[0] + {name}blocks[{k}];"
+    yield f"{whole_name(acc)} = fold_lanes(in_one({name}blocks[0]), [](auto a, auto b) {{ return {fold}(a, b); }});"
     yield f"{name} = ({types.register(acc.dtype)}){whole_name(acc)};"
 
 

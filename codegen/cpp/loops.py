@@ -25,7 +25,7 @@ from dynacomp.codegen.cpp.expr import Scope, depends, emit
 from dynacomp.codegen.cpp.folds import (
     BLOCK,
     collect,
-    collect_blocks,
+    collect_either,
     declare,
     declare_blocks,
     flush,
@@ -36,7 +36,6 @@ from dynacomp.codegen.cpp.folds import (
     lane_lets,
     round_accs,
     whole_name,
-    zero,
 )
 from dynacomp.codegen.cpp.index import cpp_name, index_code, names_in
 from dynacomp.codegen.cpp.runs import Run, with_runs
@@ -332,10 +331,11 @@ def _reduce(loop: Loop, scope: Scope, unit: Unit, begin: str, end: str) -> Lines
     for acc in loop.accs:
         yield from indent(declare(acc, scope, slots))
     for acc in long:
-        none, name = zero(acc, scope), cpp_name(acc.name)
-        yield f"  bare<decltype({none})>::type {name}blocks[] = {{{', '.join([none] * slots)}}};"
+        name = cpp_name(acc.name)
+        yield f"  decltype(widened({name}start)) {name}blocks[] = {{{', '.join(['{}'] * slots)}}};"
     if long:
         yield f"  const int64_t block = {BLOCK * slots}*({scope.lanes});"
+        yield f"  const bool short_sum = {end} - ({begin}) <= block;  // one block: no doubles are needed"
         yield f"  for (int64_t first = {begin}; first < {end}; first += block) {{"
     yield f"  reduce_loop<{scope.lanes}, {slots}>({_range(loop, *_block(begin, end, bool(long)))},"
     yield f"    [&]([[maybe_unused]] int64_t {cpp_name(loop.var.name)}, auto lanes, auto slot)"
@@ -345,14 +345,16 @@ def _reduce(loop: Loop, scope: Scope, unit: Unit, begin: str, end: str) -> Lines
     for acc in loop.accs:
         yield from indent(fold_into(acc, body, "s[slot.value]"), 2)
     yield "  });"
+    if long:
+        yield "  if (short_sum) break;"
     for name in (cpp_name(acc.name) for acc in long):
-        yield f"  for (int k = 0; k < {slots}; ++k) {{"
-        yield f"    {name}blocks[k] = {name}blocks[k] + convert<double>({name}s[k]); {name}s[k] = {name}start;"
-        yield "  }"
+        for k in range(slots):  # no loop: arrays whose places are known are registers
+            yield f"  {name}blocks[{k}] = {name}blocks[{k}] + widened({name}s[{k}]);"
+            yield f"  {name}s[{k}] = {name}start;"
     if long:
         yield "  }"
     for acc in loop.accs:
-        yield from indent(collect_blocks(acc, slots) if acc in long else collect(acc, slots))
+        yield from indent(collect_either(acc, slots) if acc in long else collect(acc, slots))
     yield "}"
     yield from round_accs(loop.accs, replace(scope, suffix=""))
 

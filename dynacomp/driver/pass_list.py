@@ -112,11 +112,14 @@ DEFAULT = Passes(tuple(Pass(run.__name__, run, exact=run.__name__ not in INEXACT
 
 
 @functools.lru_cache(maxsize=64)
-def within(passes: Passes, budget: float) -> Passes:
-    """The passes, with `recompute` to a `memory_budget`."""
-    if budget == BUDGET or Pass(recompute.__name__, recompute) not in passes.rows:
+def within(passes: Passes, budget: float, at_hand: tuple[tuple[str, int], ...] = ()) -> Passes:
+    """The passes, with `recompute` to a `memory_budget`, for unknown sizes whose values `at_hand` says by name."""
+    plain = budget == BUDGET and not at_hand
+    if plain or Pass(recompute.__name__, recompute) not in passes.rows:
         return passes
-    return passes.replace(recompute.__name__, functools.partial(recompute, budget=budget))
+    return passes.replace(recompute.__name__, functools.partial(recompute, budget=budget, at_hand=at_hand))
+
+
 _current = DEFAULT
 
 

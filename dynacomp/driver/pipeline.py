@@ -8,7 +8,7 @@ cannot take the Graph hands it to XLA, with one notice.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -22,6 +22,7 @@ from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.bodies.placement import default_device
 from dynacomp.capture.graph.avals import as_struct
 from dynacomp.capture.graph.graph import Graph
+from dynacomp.capture.graph.sizes import is_symbolic
 from dynacomp.codegen.backends import BACKENDS
 from dynacomp.codegen.compiler import CompilerError
 from dynacomp.driver import recall
@@ -148,7 +149,7 @@ def settings_of(options: Options) -> dict[str, Any]:
 
 def run_passes(level: str, form: Any, graph: Graph, options: Options) -> Any:
     """`form`, a form of the captured `graph`, after all passes of its level."""
-    for one in within(options.passes or current(), options.memory_budget).at(level):
+    for one in within(options.passes or current(), options.memory_budget, sizes_at_hand(graph)).at(level):
         if options.numerics == "exact" and not one.exact:
             continue
         with counters.timed(one.name):
@@ -157,9 +158,16 @@ def run_passes(level: str, form: Any, graph: Graph, options: Options) -> Any:
     return form
 
 
+def sizes_at_hand(graph: Graph) -> tuple[tuple[str, int], ...]:
+    """The values that the unknown sizes of a captured Graph have in the call that was captured, by name."""
+    scopes = {id(n.scope): n.scope for p in graph.placeholders for n in getattr(p.aval, "shape", ()) if is_symbolic(n)}
+    return tuple(sorted((name, n) for scope in scopes.values() for name, n in scope.values.items() if n is not None))
+
+
 def is_ours(one: Pass) -> bool:
     """Whether nothing of the program's runs in a pass."""
-    return one in DEFAULT.rows and not (REGISTERED and one.name == use_kernels.__name__)
+    plain = replace(one, run=getattr(one.run, "func", one.run))  # `within` gives arguments to one of ours
+    return plain in DEFAULT.rows and not (REGISTERED and one.name == use_kernels.__name__)
 
 
 def foreign(one: Pass, form: Form, graph: Graph, options: Options) -> Form:

@@ -7,14 +7,15 @@ outputs are there anyway. What is computed again stands before its first late re
 after)`: x, but not before `after` is there, so that fusion does not bring it back to where it was computed first.
 
 Graphs that keep little (SMALL bytes) stay as they are. `budget` is a number from 0 (compute again all that is not a
-product or the like) to 1 (nothing).
+product or the like) to 1 (nothing). Sizes that are unknown count as GROWTH times those of the call at hand.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,25 +28,30 @@ from dynacomp.lowering.passes.core import copied, dead_code, finish
 from dynacomp.lowering.primitives.ops import LAYOUT, OPS, POINTWISE, REDUCTION, TEMPLATE, has_effects
 from dynacomp.lowering.sizes.indexing import total
 
+Size = Callable[[Node], int]
+
 SMALL = 1 << 24
 BUDGET = 0.5
 DEAR = frozenset(name for name, row in SCALARS.items() if row.cost >= MEDIUM)
 NEVER = frozenset({"threefry2x32", "bessel_i0e", "bessel_i1e", "iota_2x32_shape"})
 CHEAP_PRICE, DEAR_PRICE, FOLD_PRICE = 0.02, 0.2, 0.3  # of computing a byte again, against keeping it
 MOST_NODES = 20_000
+GROWTH = 2
 
 
-def recompute(graph: Graph, budget: float = BUDGET) -> Graph:
-    """The Graph with what is cheaper computed again than kept; itself where that saves nothing."""
+def recompute(graph: Graph, budget: float = BUDGET, at_hand: Sequence[tuple[str, int]] = ()) -> Graph:
+    """The Graph with what is cheaper computed again than kept; itself where that saves nothing. at_hand: the values
+    that its unknown sizes have in the call for which it is compiled, by name."""
     graph, given = dead_code(graph), graph
+    of = functools.partial(size, sizes={name: GROWTH * n for name, n in at_hand})
     nodes = graph.nodes[:-1]
     place = {n: i for i, n in enumerate(nodes)}
-    at = crowded(place)
+    at = crowded(place, of)
     if at is None or budget >= 1 or len(nodes) > MOST_NODES:
         return given
     free = {*graph.output, *(n for n in nodes if n.op in (PLACEHOLDER, GET_ATTR))}
     wanted = list(dict.fromkeys(x for n in nodes[at:] for x in operands(n) if place[x] < at and x not in free))
-    again = cheaper_again(wanted, free | trunk(nodes[:at], place), free, budget / (1 - budget))
+    again = cheaper_again(wanted, free | trunk(nodes[:at], place), free, budget / (1 - budget), of)
     return rewritten(graph, place, at, again) if again else given
 
 
@@ -53,15 +59,15 @@ def operands(node: Node) -> Iterable[Node]:
     return nodes_in((node.args, dict(node.kwargs)))
 
 
-def size(node: Node) -> int:
-    """Bytes of an array; 0 for what has none of its own."""
+def size(node: Node, sizes: Mapping[str, int] | None = None) -> int:
+    """Bytes of an array; 0 for what has none of its own. sizes: values of unknown ones, else a typical one counts."""
     aval = node.aval
     if isinstance(aval, tuple) or node.op == GET_ATTR:
         return 0
-    return total(aval.shape) * aval.dtype.itemsize
+    return total(aval.shape, sizes) * aval.dtype.itemsize
 
 
-def crowded(place: Mapping[Node, int]) -> int | None:
+def crowded(place: Mapping[Node, int], size: Size) -> int | None:
     """Where most bytes are alive that some node has computed; None where they are few."""
     change = [0] * (len(place) + 1)
     last: dict[Node, int] = {}
@@ -83,7 +89,7 @@ def kind(node: Node) -> str:
     return getattr(node.target, "kind", "")
 
 
-def price(node: Node) -> float:
+def price(node: Node, size: Size) -> float:
     """What computing a node again costs, in bytes kept; infinite for what is never done again."""
     name = getattr(node.target, "name", "")
     if name in NEVER or isinstance(node.aval, tuple) or has_effects(node):
@@ -108,7 +114,7 @@ def trunk(nodes: Sequence[Node], place: Mapping[Node, int]) -> set[Node]:
     return {x for n in nodes for x in operands(n) if before[place[n]] > before[place[x] + 1]}
 
 
-def cheaper_again(wanted: Iterable[Node], given: set[Node], free: set[Node], weight: float) -> set[Node]:
+def cheaper_again(wanted: Iterable[Node], given: set[Node], free: set[Node], weight: float, size: Size) -> set[Node]:
     """The nodes that the cut has computed again. given: those that never are; free: those that are there anyway."""
     graph, seen, waiting = networkx.DiGraph(), set[Node](), list(wanted)
     for node in waiting:
@@ -118,7 +124,7 @@ def cheaper_again(wanted: Iterable[Node], given: set[Node], free: set[Node], wei
         if node in seen:
             continue
         seen.add(node)
-        cost = math.inf if node in given else price(node)
+        cost = math.inf if node in given else price(node, size)
         graph.add_edge((node, "in"), (node, "out"), capacity=0.0 if node in free else size(node) + 1.0)
         if cost == math.inf:
             graph.add_edge(START, (node, "in"))

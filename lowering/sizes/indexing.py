@@ -273,13 +273,14 @@ def _grow_left(left: sympy.Expr, right: sympy.Expr, left_empty: bool, right_empt
     return not _is_integral(ratio)
 
 
-def hint(expr: sympy.Expr) -> int:
-    """A plausible value for heuristics: every size taken as a typical one, loop variables as 0."""
+def hint(expr: sympy.Expr, sizes: Mapping[str, int] | None = None) -> int:
+    """A plausible value for heuristics: sizes as `sizes` says by name, else as a typical one, loop variables as 0."""
     if expr.is_Integer:
         return int(expr)
-    return int(expr.subs({s: TYPICAL_SIZE if s.is_positive else 0 for s in expr.free_symbols}))
+    known = sizes or {}
+    return int(expr.subs({s: known.get(s.name, TYPICAL_SIZE) if s.is_positive else 0 for s in expr.free_symbols}))
 
 
-def total(dims: Iterable[sympy.Expr]) -> int:
+def total(dims: Iterable[sympy.Expr], sizes: Mapping[str, int] | None = None) -> int:
     """The plausible number of elements of some dimensions."""
-    return hint(product(tuple(dims)))
+    return hint(product(tuple(dims)), sizes)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import sympy
 
+import dynacomp
 from dynacomp.codegen.cpp.expr import Scope
 from dynacomp.codegen.cpp.folds import BLOCK, is_long, is_running, lane_accs, lane_lets
 from dynacomp.codegen.cpp.unit import unit_source
@@ -102,3 +103,28 @@ def test_a_sum_of_millions_errs_no_more_than_a_tree():
     x = np.full((1, 3_000_000), 0.1, np.float32)
     (got,) = compiled(lambda x: x.sum(1), x)(x)
     np.testing.assert_allclose(got, x.astype(np.float64).sum(1), rtol=1e-6)
+
+
+def test_a_sum_of_unknown_length_needs_doubles_only_where_it_is_long():
+    """A row of 24 cost what twenty times as many did: blocks of doubles, in memory, for each."""
+    summed = dynacomp.jit(lambda x: jnp.tanh(x).sum(-1))
+    random = np.random.RandomState(0)
+    dynacomp.reset()
+    for columns in (24, 7, 2048, 2049, 5000, 70_001, 3):
+        x = random.rand(3, columns).astype(np.float32)
+        exact = np.tanh(x.astype(np.float64)).sum(-1)
+        eager = np.abs(np.asarray(jnp.tanh(x).sum(-1)) - exact).max()
+        assert np.abs(np.asarray(summed(x)) - exact).max() <= 2 * eager + 1e-6 * exact.max(), columns
+    assert dynacomp.stats()["frames_captured"] == 2
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64, "bfloat16"])
+def test_sums_of_unknown_length_of_every_float(dtype):
+    with jax.enable_x64(True):
+        summed = dynacomp.jit(lambda x: (x.sum(-1), jnp.stack([x, x], -1).sum(-2)))
+        for columns in (9, 21, 6000, 20_000):
+            x = jnp.asarray(np.random.RandomState(1).rand(2, columns), dtype)
+            for ours, theirs in zip(summed(x), (x.sum(-1), jnp.stack([x, x], -1).sum(-2))):
+                assert ours.dtype == theirs.dtype
+                close = 1e-2 if x.itemsize == 2 else 1e-12
+                np.testing.assert_allclose(ours.astype(float), theirs.astype(float), rtol=close)

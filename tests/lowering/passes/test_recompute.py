@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import dynacomp
+from dynacomp.driver.pass_list import DEFAULT, Pass, within
+from dynacomp.driver.pipeline import is_ours
 from dynacomp.lowering.fuse.fusion import schedule
 from dynacomp.lowering.passes import recompute as module
 from dynacomp.lowering.passes.pipeline import optimise
@@ -109,3 +111,27 @@ def test_bad_budgets():
     for wrong in (-0.1, 1.5, "half", True):
         with pytest.raises(ValueError, match="memory_budget"):
             dynacomp.jit(step, options={"memory_budget": wrong})
+
+
+def test_sizes_that_change_are_planned_for_those_at_hand(monkeypatch):
+    """They counted as 256 each, so that a step on short sequences computed again what it had room to keep."""
+    def attended(w, x):
+        scores = jax.nn.softmax(x @ w @ x.swapaxes(1, 2), -1)
+        return jax.value_and_grad(lambda v: ((scores * v) @ x).sum())(w.sum())
+
+    seen = []
+    monkeypatch.setattr(module, "crowded", lambda place, size: seen.append(max(map(size, place))))
+    dynacomp.reset()
+    compiled = dynacomp.jit(attended)
+    w = jnp.ones((4, 4))
+    for length in (6, 9, 12):
+        compiled(w, jnp.ones((3, length, 4)))
+    assert dynacomp.stats()["frames_captured"] == 2
+    assert seen == [3 * 6 * 6 * 4, 3 * 18 * 18 * 4]  # twice the second length
+
+
+def test_passes_with_arguments_are_still_ours():
+    listed = within(DEFAULT, 0.25, (("s0", 9),))
+    row = next(p for p in listed.rows if p.name == "recompute")
+    assert is_ours(row) and row.run.keywords == {"budget": 0.25, "at_hand": (("s0", 9),)}
+    assert not is_ours(Pass("recompute", lambda graph: graph)) and within(DEFAULT, module.BUDGET) is DEFAULT
