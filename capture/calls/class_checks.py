@@ -34,9 +34,12 @@ IN_VAIN = 4  # classes of which a function has asked for more, before it is run 
 
 @dataclass(eq=False)
 class OfClassV(Value):
-    """Any object of a class."""
+    """Any object of a class. Who takes it for one of a kind, and reads what Values of that kind have, asks for more."""
 
     cls: type
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AsksForMore(name)
 
 
 class AsksForMore(Exception):

@@ -255,3 +255,14 @@ def test_an_answer_holds_under_the_settings_that_it_was_given_under():
         return x + 1, before, inside, precision(0)
 
     check_one_graph(program, (X,))
+
+
+def epsilon(dtype):
+    return 1e-2 if jnp.float16 == dtype else 1e-5
+
+
+def test_a_librarys_function_that_is_given_its_argument_asks_for_more():
+    def program(x):
+        return x + 1, [epsilon(v.dtype) for v in (x, x.astype("float16")) for _ in range(10)]
+
+    check_one_graph(program, (X,))
