@@ -438,6 +438,12 @@ template <Number V> DC_INLINE auto widened(V v) {
   else return wide<V>{doubled(low_half(v)), doubled(high_half(v))};
 }
 template <class V> DC_INLINE wide<V> operator+(wide<V> a, wide<V> b) { return {a.low + b.low, a.high + b.high}; }
+// Back to T, which is float or double.
+template <class T, class V> DC_INLINE auto narrowed(V v) {
+  if constexpr (is_scalar<V>::value) return (T)v;
+  else return v;
+}
+template <class T, class V> DC_INLINE V narrowed(wide<V> v) { return joined(floated(v.low), floated(v.high)); }
 template <class V> DC_INLINE V in_one(V v) { return v; }  // the sum in one register
 template <class V> DC_INLINE auto in_one(wide<V> v) { return v.low + v.high; }
 

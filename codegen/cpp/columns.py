@@ -31,7 +31,6 @@ from dynacomp.codegen.cpp.folds import (
     is_running,
     lane_accs,
     round_accs,
-    zero,
 )
 from dynacomp.codegen.cpp.index import cpp_name, index_code
 from dynacomp.lowering.kernel_ir.loops import Acc, Let, Loop, Scan, Stmt, inner_loops, is_nest
@@ -114,8 +113,10 @@ def _pass(loop: Loop, rows: Loop, scope: Scope, kept: Sequence[str], iteration: 
     var, extent = cpp_name(rows.var.name), index_code(rows.extent)
     long = [acc for acc in rows.accs if is_long(acc, rows.extent)]
     states = [state for f in rows.folds for state in _state(f, inner)]
-    blocks = [(f"{inner.call(acc.name)}{part}", DOUBLE) for acc in long for part in ("block", "blocks")]
-    yield from (f"  {_array(name, dtype, scope)}" for name, dtype in (*states, *blocks))
+    yield from (f"  {_array(name, dtype, scope)}" for name, dtype in states)
+    for acc in long:
+        name, register = inner.call(acc.name), f"vec<{types.register(acc.dtype)}, {scope.lanes}>"
+        yield f"  decltype(widened({register}{{}})) {name}blockkept[{REGISTERS}], {name}blockskept[{REGISTERS}];"
     yield f"  for (int64_t {var}b = 0; !{var}b || {var}b < {extent}; {var}b += {SPAN}) {{"  # of no rows: first values
     yield f"    const int64_t {var}e = least({extent}, {var}b + {SPAN});"
     body = [*(line for f in rows.folds for line in declare(f, inner)),
@@ -132,9 +133,9 @@ def _pass(loop: Loop, rows: Loop, scope: Scope, kept: Sequence[str], iteration: 
 
 def _block(acc: Acc, scope: Scope, var: str, extent: str) -> Lines:
     """The end of a block of a long sum, where a span is one."""
-    name, none = scope.call(acc.name), zero(acc, scope)
+    name = scope.call(acc.name)
     yield f"if (!({var}e & {BLOCK - 1}) || {var}e == {extent}) {{"
-    yield f"  auto {name}block = {none}, {name}blocks = {none};"
+    yield f"  decltype(widened({name})) {name}block{{}}, {name}blocks{{}};"
     yield f"  if ({var}b >= {BLOCK}) {{ {name}block = {name}blockkept[nth]; {name}blocks = {name}blockskept[nth]; }}"
     yield from (f"  {line}" for line in flush(acc, scope, f"({var}b | {BLOCK - 1})"))
     yield from (f"  if ({var}e == {extent}) {{ {line} }}" for line in flushed(acc, scope))

@@ -68,22 +68,22 @@ def zero(fold: Acc | Scan, scope: Scope) -> str:
 
 def declare_blocks(fold: Acc, scope: Scope) -> Lines:
     """The accumulators of whole blocks, and of blocks of these, beside one that `declare` has made: doubles."""
-    name, none = scope.call(fold.name), zero(fold, scope)
-    yield f"const auto {name}start = {name}; auto {name}block = {none}, {name}blocks = {none};"
+    name = scope.call(fold.name)
+    yield f"const auto {name}start = {name}; decltype(widened({name})) {name}block{{}}, {name}blocks{{}};"
 
 
 def flush(fold: Acc, scope: Scope, at: str) -> Lines:
     """After a block of iterations, whose last one is `at`: it goes where blocks are summed."""
-    name, none = scope.call(fold.name), zero(fold, scope)
-    yield f"{name}block = {name}block + convert<double>({name}); {name} = {name}start;"
+    name = scope.call(fold.name)
+    yield f"{name}block = {name}block + widened({name}); {name} = {name}start;"
     yield (f"if (({at} & {BLOCK * BLOCK - 1}) == {BLOCK * BLOCK - 1}) {{ {name}blocks = {name}blocks + {name}block; "
-           f"{name}block = {none}; }}")
+           f"{name}block = decltype(widened({name})){{}}; }}")
 
 
 def flushed(fold: Acc, scope: Scope) -> Lines:
     """After the loop: all blocks into the accumulator."""
     name, register = scope.call(fold.name), types.register(fold.dtype)
-    yield f"{name} = convert<{register}>({name}blocks + ({name}block + convert<double>({name})));"
+    yield f"{name} = narrowed<{register}>({name}blocks + ({name}block + widened({name})));"
 
 
 def fold_into(fold: Acc | Scan, scope: Scope, at: str) -> Lines:

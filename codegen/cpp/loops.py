@@ -145,10 +145,12 @@ def _counted(loop: Loop, long: Sequence[tuple[Acc, Scope]], iteration: Lines) ->
     yield f"  for (int64_t {var} = {var}b; {var} < {var}e; ++{var}) {{"
     yield from indent(iteration, 2)
     yield "  }"
+    yield f"  if ({extent} <= {BLOCK}) break;  // one block: no doubles are needed"
     yield from indent(line for acc, scope in long for line in flush(acc, scope, f"({var}b + {BLOCK - 1})"))
     yield "}"
-    for acc, scope in long:
-        yield from flushed(acc, scope)
+    yield f"if ({extent} > {BLOCK}) {{"
+    yield from indent(line for acc, scope in long for line in flushed(acc, scope))
+    yield "}"
 
 
 def _header(loop: Loop) -> str:

@@ -105,15 +105,16 @@ def test_a_sum_of_millions_errs_no_more_than_a_tree():
     np.testing.assert_allclose(got, x.astype(np.float64).sum(1), rtol=1e-6)
 
 
-def test_a_sum_of_unknown_length_needs_doubles_only_where_it_is_long():
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_sum_of_unknown_length_needs_doubles_only_where_it_is_long(axis):
     """A row of 24 cost what twenty times as many did: blocks of doubles, in memory, for each."""
-    summed = dynacomp.jit(lambda x: jnp.tanh(x).sum(-1))
+    summed = dynacomp.jit(lambda x: jnp.tanh(x).sum(axis))
     random = np.random.RandomState(0)
     dynacomp.reset()
-    for columns in (24, 7, 2048, 2049, 5000, 70_001, 3):
-        x = random.rand(3, columns).astype(np.float32)
-        exact = np.tanh(x.astype(np.float64)).sum(-1)
-        eager = np.abs(np.asarray(jnp.tanh(x).sum(-1)) - exact).max()
+    for columns in (24, 7, BLOCK, BLOCK + 1, 2048, 2049, 5000, 70_001, 3):
+        x = random.rand(*((columns, 40) if axis == 0 else (3, columns))).astype(np.float32)
+        exact = np.tanh(x.astype(np.float64)).sum(axis)
+        eager = np.abs(np.asarray(jnp.tanh(x).sum(axis)) - exact).max()
         assert np.abs(np.asarray(summed(x)) - exact).max() <= 2 * eager + 1e-6 * exact.max(), columns
     assert dynacomp.stats()["frames_captured"] == 2
 
