@@ -342,7 +342,7 @@ def _object(cap: Capture, fn: ObjectV, args: list[Value], kwargs: dict[str, Valu
         raise Raised(Const(TypeError(f"{name_in_errors(fn.cls)!r} object is not callable")))
     if owner is not None and is_pure_module(module_name(owner)) and is_pure_module(
             module_name(fn.cls)) and not is_made(cap, fn.cls):
-        opened = of_attributes(cap, fn) if cap.lessons.opens_trees else fn
+        opened = of_attributes(cap, fn, called=True) if cap.lessons.opens_trees else fn
         return library_call(cap, _call_object, [opened, *args], kwargs, name=fn.cls.__name__)
     return call(cap, object_attrs.bind(cap, raw, fn, owner, "__call__"), args, kwargs)
 

@@ -336,10 +336,17 @@ def _by_attributes(cap: Capture, value: ObjectV) -> Any:
         outer.pop()
 
 
-def of_attributes(cap: Capture, value: ObjectV) -> LibraryV:
-    """The same for whom it is called: what it keeps beside its leaves is captured."""
+def of_attributes(cap: Capture, value: ObjectV, called: bool = False) -> LibraryV:
+    """The same for whom it is called: what it keeps beside its leaves is captured. `called`: what those objects of
+    libraries keep, too, that it may call (`eqx.filter_jit` of a method is one in a Partial)."""
     found = attributes(cap, value)
-    return LibraryV(WithFields(value.cls, tuple(found)), tuple(found.values()))
+    parts = [of_attributes(cap, v, called) if called and is_object(v) and _is_called(v) else v for v in found.values()]
+    return LibraryV(WithFields(value.cls, tuple(found)), tuple(parts))
+
+
+def _is_called(value: ObjectV) -> bool:
+    return value.payload is None and is_pure_module(module_name(value.cls)) and any(
+        "__call__" in entries(base) for base in mro(value.cls))
 
 
 def is_closed(value: ObjectV) -> bool:

@@ -204,7 +204,20 @@ def averaged(x, scale=2):
     return {"mean": x.sum() * scale / n, "size": int(x.shape[0]) * scale, "rows": [x * i for i in range(scale)]}
 
 
+class Steps(eqx.Module):
+    ends: jax.Array
+
+    @eqx.filter_jit
+    def __call__(self, x):
+        return jnp.searchsorted(self.ends, x) * int(self.ends.shape[0])
+
+    @eqx.filter_jit
+    def halved(self, x, scale=2):
+        return x[: int(x.shape[0]) // scale] * len(self.ends)
+
+
 @pytest.mark.parametrize("program", [
+    lambda x: (Steps(x * 2)(x), Steps(x).halved(x), Steps(x).halved(x, scale=3)),
     averaged, lambda x: averaged(x, 3), lambda x: eqx.filter_jit(lambda y: y / len(y))(x),
     lambda x: eqx.filter_value_and_grad(lambda m: m(x).sum() / len(x))(eqx.nn.Lambda(lambda y: y * len(y))),
     lambda x: eqx.nn.Lambda(lambda y: y[: int(y.shape[0]) // 2] * len(y))(x)])
