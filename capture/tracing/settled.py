@@ -88,7 +88,7 @@ def _made(cap: Capture, node: Node, made: dict[Node, Any]) -> Any:
 
 def number(cap: Capture, value: Value, kind: type) -> Any:
     """`kind(x)` of an array without dimensions that is settled; None of others, and of what is no int."""
-    if not isinstance(value, ArrayV) or value.aval.shape != () or value.aval.dtype.kind not in "biuf":
+    if not isinstance(value, ArrayV) or value.aval.shape != () or getattr(value.aval.dtype, "kind", "V") not in "biuf":
         return None
     found = array_of(cap, value.node)
     return kind(found) if found is not None and (kind is float or np.isfinite(found)) else None

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax._src.literals import typed_scalar_types
 
@@ -119,6 +120,10 @@ def _lowered(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value])
         raise
 
 
+# What takes dtypes and is given an array of NumPy looks at its own, which may be none of JAX's: float64.
+OF_DTYPES = (jnp.finfo, jnp.iinfo, jnp.issubdtype, jnp.promote_types, jax.dtypes.issubdtype, type(jnp.float32).__eq__)
+
+
 @dataclass(frozen=True, eq=False)
 class Call:
     """A call that JAX has traced: its arguments as Values and as they may stand in the Graph, and what came of it.
@@ -151,7 +156,8 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
         return Const(fn(*(a.value for a in args)))  # type: ignore[attr-defined]
     _refuse_function(fn, args)
     args, kwargs = spelled(cap, fn, list(args), dict(kwargs or {}))
-    if judges(fn) and any(holds_numpy(cap, v) for v in (*args, *kwargs.values())):
+    judging = judges(fn) or any(fn is taker for taker in OF_DTYPES)
+    if judging and any(holds_numpy(cap, v) for v in (*args, *kwargs.values())):
         raise Break("leaves", f"{label(fn)} looks at a NumPy array")
     step, seen = cap.progress.steps, cap.libraries.unasked
     cap.libraries.arguments.append((args, kwargs))

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 import dynacomp
-from tests.capture.program_kit import check_one_graph
+from tests.capture.program_kit import check_one_graph, outcome
 
 X = (jnp.arange(1.0, 5.0),), (jnp.arange(3.0, 7.0),)
 
@@ -125,3 +125,12 @@ def check_refused(program, x):
     with pytest.raises(plain.type) as compiled:
         dynacomp.jit(program, backend="eager")(x)
     assert str(compiled.value) == str(plain.value)
+
+
+@pytest.mark.parametrize("kind", [int, float, bool])
+def test_a_key_of_random_numbers_is_no_number(kind):
+    def program(key):
+        return kind(key)
+
+    key = jax.random.key(0)
+    assert outcome(dynacomp.jit(program, backend="eager"), (key,)) == outcome(program, (key,))

@@ -11,6 +11,7 @@ import pytest
 from jax._src import test_util
 
 import dynacomp
+from tests.capture.program_kit import outcome
 
 
 def test_a_class_is_registered_once_and_for_good():
@@ -246,3 +247,21 @@ def test_dtypes_and_their_limits_are_constants(fn):
         assert str(got) == str(want) and jax.tree.map(type, got) == jax.tree.map(type, want)
         assert fn is not limits_given_back or got[1] is want[1]
     assert not dynacomp.stats()["breaks"] and dynacomp.stats()["frames_captured"] <= 6
+
+
+TAKERS = {
+    "finfo": lambda x: jnp.finfo(x).eps,
+    "iinfo": lambda x: jnp.iinfo(x.astype(np.int64)).max,
+    "issubdtype": lambda x: jnp.issubdtype(x, jnp.floating),
+    "promote_types": lambda x: jnp.promote_types(x, jnp.float32),
+    "left": lambda x: jnp.float32 == x,
+    "right": lambda x: x == jnp.float32,
+}
+
+
+@pytest.mark.parametrize("name", TAKERS)
+def test_what_takes_dtypes_looks_at_that_of_a_numpy_array(name):
+    x = np.arange(3.0)
+    compiled = dynacomp.jit(TAKERS[name], backend="eager")
+    for _ in range(2):
+        assert repr(outcome(compiled, (x,))) == repr(outcome(TAKERS[name], (x,)))
