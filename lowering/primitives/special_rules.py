@@ -7,6 +7,7 @@
     bitcast_convert_type      a change of the width: shifts and masks of unsigned integers
     custom_linear_solve       the program's solver
     qr                        LAPACK's two steps, as JAX takes them
+    ormqr                     few reflectors one after another, as JAX has it where there is no LAPACK
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from jax._src.dtypes import itemsize_bits
 from jax._src.lax import linalg, special
 from jax.extend.core import jaxpr_as_fun
 from numpy.polynomial import chebyshev
+
+from dynacomp.capture.graph.sizes import is_symbolic
 
 
 def _always(eqn: Any) -> bool:
@@ -167,6 +170,13 @@ def _linear_solve(eqn: Any) -> Callable[..., Any]:
     return lambda *args: jaxpr_as_fun(solve)(*args[before : before + lengths.solve], *args[after:])
 
 
+def _has_few_reflectors(eqn: Any) -> bool:
+    """Whether a loop over them costs no more than a way to LAPACK, which takes many at once."""
+    count = eqn.invars[1].aval.shape[-1]
+    return not is_symbolic(count) and count <= MANY_REFLECTORS
+
+
+MANY_REFLECTORS = 64
 SPECIAL: dict[str, tuple[Callable[[Any], bool], Callable[[Any], Callable[..., Any]]]] = {
     "bessel_i0e": (_always, _up(_bessel(0))),
     "bessel_i1e": (_always, _up(_bessel(1))),
@@ -179,5 +189,6 @@ SPECIAL: dict[str, tuple[Callable[[Any], bool], Callable[[Any], Callable[..., An
     "approx_top_k": (_always, _top),
     "bitcast_convert_type": (_changes_width, _bitcast),
     "custom_linear_solve": (lambda eqn: not eqn.effects, _linear_solve),
+    "ormqr": (_has_few_reflectors, lambda eqn: functools.partial(linalg._ormqr_lowering, **eqn.params)),
     "qr": (lambda eqn: not eqn.params["pivoting"], lambda eqn: functools.partial(linalg._qr_lowering, **eqn.params)),
 }

@@ -88,3 +88,22 @@ def test_bitcasts_of_numbers_of_half_a_byte(dtype):
         got = dynacomp.jit(lambda x: lax.bitcast_convert_type(x, narrow))(x)
         assert got.dtype == narrow and bool((got == parts).all())
         assert bool((dynacomp.jit(lambda p, d=x.dtype: lax.bitcast_convert_type(p, d))(parts) == x).all())
+
+
+@pytest.mark.parametrize(("mode", "conjugate"), list(itertools.product(("left", "right"), (False, True))))
+def test_few_reflectors_are_a_loop_of_ours(mode, conjugate):
+    """GMRES of lineax asked XLA for each step."""
+    def multiplied(a, c):
+        return jax.scipy.linalg.qr_multiply(a, c, mode, conjugate=conjugate)
+
+    random = np.random.RandomState(0)
+    a, c = random.randn(3, 6, 4).astype(np.float32), random.randn(3, *((4, 2) if mode == "left" else (2, 6)))
+    assert not _externs(multiplied, a[0], c[0].astype(np.float32))
+    same_as_eager(multiplied, a[0], c[0].astype(np.float32), scale=50)
+    same_as_eager(jax.vmap(multiplied), a + 1j * a[::-1], c.astype(np.complex64), scale=50)
+    many = np.eye(65, dtype=np.float32)
+    assert _externs(multiplied, many, many)
+
+
+def _externs(function, *args):
+    return [n for n in lower_function(function, *args).calls if getattr(n.target, "name", "") == "extern"]
