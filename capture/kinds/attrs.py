@@ -178,13 +178,15 @@ def _where_kept(value: Const, name: str, found: Any) -> S.Source | None:
 
 
 def _handed_out(value: Const, name: str, found: Any) -> S.Source | None:
-    """Where a library's function, or what `jax.jit` has made of one, keeps a container: `functools.wraps` reads it."""
+    """Where a library's function, or what `jax.jit` or `jax.custom_jvp` has made of one, keeps a container:
+    `functools.wraps` reads it."""
     obj: Any = value.value
     base = value.source or S.Root(obj, getattr(obj, "__qualname__", type(obj).__qualname__))
-    if not isinstance(obj, (types.FunctionType, JITTED)):
-        return None
-    if name == "__dict__":
+    known = isinstance(obj, (types.FunctionType, JITTED))
+    if name == "__dict__" and (known or is_plain_instance(obj)):
         return S.DictOf(base)
+    if not known:
+        return None
     if isinstance(obj, types.FunctionType) and name in FUNCTION_PARTS:
         return S.Get(base, name)
     return S.Attr(base, name) if own_dict(obj).get(name, MISSING) is found else None

@@ -430,8 +430,14 @@ def test_wrappers_of_library_functions():
         def of_a_library(v):
             return v * 2
 
+        @functools.wraps(jax.nn.relu)  # which jax.custom_jvp has made
+        def of_an_object(v):
+            return jax.nn.relu(v) * 3
+
         same = of_a_library.__annotations__ is optax.l2_loss.__annotations__
-        return of_jax(x) + of_a_library(x), of_jax.__name__, same, of_a_library.__wrapped__ is optax.l2_loss
+        noted = of_an_object.__wrapped__ is jax.nn.relu, [*of_an_object.__dict__], of_an_object.__name__
+        return (of_jax(x) + of_a_library(x) + of_an_object(x), of_jax.__name__, same, noted,
+                of_a_library.__wrapped__ is optax.l2_loss)
 
     check_one_graph(program, (jnp.arange(3.0),), (jnp.ones(3),))
 
