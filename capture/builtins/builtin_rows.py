@@ -95,7 +95,6 @@ def _callable(cap: Capture, x: Value) -> Value:
 
 define(Const, Kind(callable=lambda cap, x: callable(peek(x))))
 define(ObjectV, Kind(callable=lambda cap, x: attrs.resolve(cap, x.cls, "__call__")[0] is not None))
-define(LibraryV, Kind(callable=lambda cap, x: True))
 
 
 @row(getattr)

@@ -9,11 +9,13 @@ import itertools
 import os
 import weakref
 
+import jax
 import jax.numpy as jnp
 import pytest
 
 import dynacomp
 from dynacomp import filters
+from tests.capture.program_kit import check_one_graph
 
 
 class Plain:
@@ -287,3 +289,11 @@ def test_the_named_arguments_of_partials():
         have = compiled(jnp.arange(4.0), 1.0 + n)
         assert str(want) == str(have) and have[-1].keywords["max"] == base.keywords["max"] == 1.0 + n
     assert not dynacomp.stats()["breaks"]
+
+
+def test_what_a_library_has_made_is_callable_where_its_class_says_so():
+    def program(x):
+        made = jax.sharding.PartitionSpec("a"), jax.ShapeDtypeStruct((2,), x.dtype), jax.nn.initializers.normal()
+        return x + 1, [callable(m) for m in (*made, jax.grad(jnp.sum), jax.vjp(jnp.sin, x)[1], x.at)]
+
+    check_one_graph(program, (jnp.arange(3.0),))
