@@ -28,22 +28,20 @@ inline void* aligned_or_null(uint64_t bytes) {
 inline int out_of_memory = 0;
 inline void report_no_memory() { __atomic_store_n(&out_of_memory, 1, __ATOMIC_RELAXED); }
 
-// The body on [begin, end); an exception (std::bad_alloc of a template) must not cross threads or C.
-template <class F> inline void guarded(F& body, int64_t begin, int64_t end) {
+// The body on [begin, end); an exception (std::bad_alloc of a template) must not cross threads or C. What the body has
+// copied is copied once more: nothing else knows where that lies, so that it stays in registers.
+template <class F> inline void guarded(void* body, int64_t begin, int64_t end) {
   try {
-    body(begin, end);
+    F own(*(F*)body);
+    own(begin, end);
   } catch (...) {
     report_no_memory();
   }
 }
 
-template <class F> inline void parallel(const dynacomp_runtime* rt, int64_t n, int64_t grain, F&& body) {
-  if (n <= grain || rt->threads <= 1) {
-    if (n > 0) guarded(body, (int64_t)0, n);
-    return;
-  }
-  auto call = [](void* ctx, int64_t begin, int64_t end) { guarded(*(decltype(&body))ctx, begin, end); };
-  rt->parallel_for(rt->pool, n, grain, call, (void*)&body);
+template <class F> inline void parallel(const dynacomp_runtime* rt, int64_t n, int64_t grain, F body) {
+  if (n > grain && rt->threads > 1) rt->parallel_for(rt->pool, n, grain, guarded<F>, (void*)&body);
+  else if (n > 0) guarded<F>((void*)&body, 0, n);
 }
 
 // Floor division and modulo for indices (the divisor is positive).

@@ -56,6 +56,9 @@ JAM = 4      # registers of columns that a fold down columns runs in step
 UNCUT = 256  # lanes of a loop that threads do not cut
 _FEW = 64  # elements of four registers: shorter loops would only fold empty ones
 FEWEST_BYTES, MOST_BYTES = 16, 64  # that a register has (kernels/vec.h)
+# What threads run. Sizes and places are copied for each piece of the work: as references into the kernel's frame they
+# would be read again after each store, since a vector may alias anything.
+BODY = "[=](int64_t begin, int64_t end) __attribute__((always_inline)) {"
 _LIGHT = 12  # bodies cheaper than this are unrolled over four accumulators
 
 Lines = Iterator[str]
@@ -443,7 +446,7 @@ def _over_updates(loop: Loop, updates: Loop, lanes: Loop, scope: Scope, unit: Un
     spans = f"ceil_div({extent}, {SPAN})"
     # Each piece goes through all updates, and to all their rows in memory: one for each thread.
     work = f"most({work}, ceil_div({spans}, (int64_t)rt->threads))"
-    yield f"parallel(rt, {spans}, {work}, [&](int64_t begin, int64_t end) {{"
+    yield f"parallel(rt, {spans}, {work}, {BODY}"
     yield f"  const int64_t first = begin*{SPAN}, last = least({extent}, end*{SPAN});"
     yield "  " + _header(updates)
     yield from indent(statements(updates.body, scope, unit), 2)
@@ -454,7 +457,7 @@ def _over_updates(loop: Loop, updates: Loop, lanes: Loop, scope: Scope, unit: Un
 
 def _over_lanes(loop: Loop, scope: Scope, unit: Unit) -> Lines:
     work = grain(work_of(loop, 8))
-    yield f"parallel(rt, {index_code(loop.extent)}, {work}, [&](int64_t begin, int64_t end) {{"
+    yield f"parallel(rt, {index_code(loop.extent)}, {work}, {BODY}"
     yield from indent(scratch(unit, loop))
     yield from indent(_vector(loop, scope, unit, "begin", "end"))
     yield "});"
@@ -477,7 +480,7 @@ def _over_units(outer: list[Loop], lanes: Loop | None, scope: Scope, unit: Unit)
         work = f"(double)block*({work_of(cut, 8)})"
     elif lanes:
         work = f"(double){lanes.extent}*({work_of(lanes, 8)})"
-    yield f"parallel(rt, {total}, {grain(work)}, [&](int64_t begin, int64_t end) {{"
+    yield f"parallel(rt, {total}, {grain(work)}, {BODY}"
     yield from indent(scratch(unit, outer[0]))
     yield from indent(_decode(names, extents))
     yield "  for (int64_t u = begin; u < end; ++u) {"
@@ -500,7 +503,7 @@ def _over_tiles(outer: list[Loop], plan: Tiling, scope: Scope, unit: Unit) -> Li
     first, left = cpp_name(FIRST_OUTER.name), cpp_name(FIRST_INNER.name)
     work = f"{OUTER * INNER}*({work_of(plan.lanes, 8)} + 1.0)"
     total = "*".join(f"({e})" for e in extents)
-    yield f"parallel(rt, {total}, {grain(work)}, [&](int64_t begin, int64_t end) {{"
+    yield f"parallel(rt, {total}, {grain(work)}, {BODY}"
     yield from indent(scratch(unit, outer[0]))
     for tile in plan.tiles:
         kind = types.storage(unit.dtypes[tile.load.buffer])

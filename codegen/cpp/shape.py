@@ -86,15 +86,18 @@ def scratch(unit: Unit, loop: Loop | None) -> Lines:
     for buffer in unit.locals:
         owner = unit.owners.get(buffer.name)
         if (owner is None) == (loop is None) and (loop is None or contains(loop, owner)):
-            yield from _local(buffer, lane_width(owner, unit) if owner and owner.vector else 0)
+            copies = lane_width(owner, unit) if owner and owner.vector else 0
+            yield from _local(buffer, copies, shared=loop is None and not unit.small)
 
 
-def _local(buffer: Buffer, width: int) -> Lines:
+def _local(buffer: Buffer, width: int, shared: bool) -> Lines:
     kind, name = types.storage(buffer.dtype), cpp_name(buffer.name)
     count = f"({index_code(buffer.numel)})" + (f"*(kVectorBytes / {width})" if width else "")
     numel = sympy.sympify(buffer.numel)
     if numel.is_Integer and int(numel) * buffer.dtype.itemsize * (64 if width else 1) <= STACK_BYTES:
-        yield f"alignas(64) {kind} {name}[{count}];"
+        yield f"alignas(64) {kind} {name}{'own' * shared}[{count}];"
+        if shared:  # what threads are given is copied for each (see `loops.BODY`): its place, not its values
+            yield f"{kind}* const {name} = {name}own;"
         return
     yield f"scratch<{kind}> {name}own({count});"
     yield f"{kind}* const {name} = {name}own.data;"

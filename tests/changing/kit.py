@@ -265,8 +265,8 @@ def labelled(difference: str, number: int, args: Any) -> str:
 
 def count(result: Result, stats: dict[str, Any]) -> None:
     """Captures and what ran plainly; a code object's first capture is no recompile."""
-    result.captures = stats["frames_captured"]
-    result.codes = max(1, min(result.codes, stats["frames_captured"] - stats["recompiles"]))
+    result.captures = stats["frames_captured"] + stats["frames_recalled"]  # what an earlier entry has left counts too
+    result.codes = max(1, min(result.codes, result.captures - stats["recompiles"]))
     for reason, times in itertools.chain(stats["frames_eager"].items(), stats["breaks"].items()):
         if reason in NO_EXCUSE:
             result.plain[reason] = result.plain.get(reason, 0) + times

@@ -9,8 +9,10 @@ import pytest
 
 import dynacomp
 from dynacomp import notices
+from dynacomp.codegen.cpp.loops import kernel_body
 from dynacomp.codegen.cpp.unit import unit_source
 from dynacomp.lowering.fuse.fusion import schedule
+from dynacomp.lowering.kernel_ir.printer import parse
 from dynacomp.lowering.primitives.translate import lower_function
 from tests.codegen.cpp_kit import compiled
 
@@ -64,6 +66,32 @@ def test_short_rows_are_not_cut_for_threads():
     x, c = np.random.RandomState(0).randn(300, 4).astype(np.float32), np.ones((6, 4), np.float32)
     assert "upto<6>{}" in source(distances, x, c) and "block_of" not in source(distances, x, c)
     np.testing.assert_allclose(dynacomp.jit(distances)(x, c), distances(x, c), rtol=1e-5)
+
+
+def test_threads_get_copies_of_sizes_and_the_place_of_what_they_share():
+    """As references into the kernel's frame, sizes were read again after each store; a small buffer of the kernel's
+    own, copied for each piece of the work, would be another one in each."""
+    made = parse("""\
+kernel k(x: f32[n, 8]) -> (o: f32[n, 8]) local (r: f32[8]) sizes (n,):
+    parallel i0 < 8:
+        r[i0] = exp(x[i0])
+    parallel i1 < n:
+        vector i2 < 8:
+            o[8*i1 + i2] = add(x[8*i1 + i2], r[i2])
+""".rstrip())
+    lines = list(kernel_body(made, False))
+    assert "float* const r_ = r_own;" in lines and sum("parallel(rt" in line for line in lines) == 2
+    assert all("[=]" in line for line in lines if "parallel(rt" in line)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_what_threads_share_is_one_buffer(threads):
+    fn = lambda x: jnp.exp(x[0]) + x
+    x = jnp.asarray(np.random.RandomState(0).randn(60_000, 8), jnp.float32)
+    compiled = dynacomp.jit(fn, options={"threads": threads})
+    for rows in (60_000, 50_000, 40_000):
+        np.testing.assert_allclose(compiled(x[:rows]), fn(x[:rows]), rtol=1e-6)
+    assert dynacomp.stats()["frames_captured"] == 2
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
