@@ -374,7 +374,7 @@ def capture_body(cap: Capture, fn: Value, body: Body, leaves: list[Any], treedef
 def _refuse_changes(cap: Capture, lent: list[Value], since: int) -> None:
     """Breaks where the body has changed an argument that stands for an object of the program's: that changes, too."""
     ids = {id(v) for v in cap.effects.mutated[since:]}
-    if ids and any(id(part) in ids for value in lent for part in (value, *_parts(value, MutableV))):
+    if ids and any(id(part) in ids for value in lent for part in (value, *_parts(value, (MutableV, ObjectV)))):
         raise Break("effect_in_body", "a change to an argument that the transformation hands on as it is")
 
 

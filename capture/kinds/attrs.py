@@ -481,7 +481,7 @@ def _super(cap: Capture, value: SuperV, name: str) -> Value:
 
 # Context managers that only name what is computed inside: a Graph keeps no such names. One that was entered is never
 # made again where the captured code ends: its `__exit__` puts back what its `__enter__` has found.
-NAMING = (jax.named_scope, jax.profiler.TraceAnnotation, jax.profiler.StepTraceAnnotation)
+NAMING = (jax.named_scope, type(jax.named_scope("")), jax.profiler.TraceAnnotation, jax.profiler.StepTraceAnnotation)
 
 
 def do_nothing(*raised: Any) -> None:

@@ -40,6 +40,7 @@ class Library:
     named: bool = False  # its pytrees are taken apart by the names of their attributes, whatever the order of these
     enter: tuple[str, ...] = ()  # modules of a pure one that keep state, ask `is`, run user code: entered
     asks: frozenset[tuple[str, str]] = frozenset()  # functions that ask who traces their caller: entered
+    around: frozenset[tuple[str, str]] = frozenset()  # what decorators make that call the program as it is: entered
     effects: Mapping[str, Collection[str]] = field(default_factory=dict)  # by module: called for what they change
     tokens: frozenset[str] = frozenset()  # attributes that tell the objects of its classes apart, and say nothing else
 
@@ -47,6 +48,9 @@ class Library:
 JAX = Library(
     name="jax", pure=True, enter=("jax._src.test_warning_util",),  # contexts that change the filters of warnings
     asks=frozenset({("jax._src.core", "is_concrete"), ("jax._src.core", "to_concrete_value")}),
+    around=frozenset({("jax._src.config", "StateContextManager.__call__.<locals>.wrapper"),
+                      ("jax._src.profiler", "annotate_function.<locals>.wrapper"),
+                      ("jax._src.source_info_util", "ExtendNameStackContextManager.__call__.<locals>.wrapper")}),
     effects={
         "jax._src.ad_checkpoint": ("print_saved_residuals",),
         "jax._src.config": ("update", "parse_flags_with_absl", "config_with_absl"),
@@ -266,7 +270,7 @@ def module_of(obj: Any) -> str | None:
 def is_library(obj: Any) -> bool:
     """True when calling `obj` runs code of a library that promises purity."""
     if issubclass(type(obj), types.FunctionType):
-        return is_pure_module(module_of(obj)) and not _asks(obj)
+        return is_pure_module(module_of(obj)) and not _is_entered(obj)
     if issubclass(type(obj), (types.MethodType, type)):
         return is_pure_module(module_of(obj))
     if issubclass(type(obj), (types.BuiltinFunctionType, functools._lru_cache_wrapper)):
@@ -274,9 +278,9 @@ def is_library(obj: Any) -> bool:
     return is_pure_module(module_name(type(obj)))
 
 
-def _asks(fn: types.FunctionType) -> bool:
-    module = str(module_of(fn))
-    return any((module, fn.__code__.co_qualname) in row.asks for row in rows_of(module))
+def _is_entered(fn: types.FunctionType) -> bool:
+    place = str(module_of(fn)), fn.__code__.co_qualname
+    return any(place in row.asks or place in row.around for row in rows_of(place[0]))
 
 
 def _is_effect(module: str | None, name: str) -> bool:

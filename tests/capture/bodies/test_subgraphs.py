@@ -1,5 +1,6 @@
 """Transformations inside compiled code: the same values as eager JAX, in one graph, with no breaks."""
 
+import dataclasses
 import functools
 
 import equinox as eqx
@@ -415,6 +416,12 @@ def test_parts_of_its_arguments_that_a_function_gives_back_are_the_very_objects(
     assert dynacomp.stats()["breaks"] == {} and dynacomp.stats()["frames_captured"] == 1
 
 
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class State:
+    x: jax.Array
+
+
 def test_a_body_changes_an_argument_that_is_handed_on_as_it_is():
     """`jax.grad` gives a function the very objects by which it does not differentiate: what it does to them stays."""
     def by_position(x):
@@ -435,6 +442,14 @@ def test_a_body_changes_an_argument_that_is_handed_on_as_it_is():
 
         return jax.value_and_grad(loss)(x, seen=seen), len(seen)
 
+    def inside(x):
+        def loss(p, seen):
+            seen["state"].x = seen["x"] + 1
+            return (p * seen["x"]).sum()
+
+        seen = {"state": State(x), "x": x}
+        return jax.grad(loss)(x, seen), seen["state"].x.tolist()
+
     def of_its_own(x):
         def loss(p, seen):
             p["y"] = seen["x"]  # a copy, which JAX has made
@@ -443,7 +458,7 @@ def test_a_body_changes_an_argument_that_is_handed_on_as_it_is():
         tree = {"x": x}
         return jax.grad(loss)(tree, {"x": x})["x"], list(tree)
 
-    for fn, breaks in ((by_position, 1), (by_name, 1), (of_its_own, 0)):
+    for fn, breaks in ((by_position, 1), (by_name, 1), (inside, 1), (of_its_own, 0)):
         dynacomp.reset()
         compiled = dynacomp.jit(fn, backend="eager")
         for n in (3, 3, 4):

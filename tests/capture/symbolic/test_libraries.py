@@ -1,5 +1,6 @@
 """What is known of a library, and what users add: one made up, called whole, entered, or stopped at."""
 
+import functools
 import importlib
 import math
 import os
@@ -8,6 +9,7 @@ import textwrap
 import types
 import warnings
 
+import jax
 import jax.numpy as jnp
 import pytest
 
@@ -15,6 +17,7 @@ import dynacomp
 from dynacomp import filters
 from dynacomp.capture.symbolic import libraries
 from dynacomp.capture.symbolic.libraries import has_effect, is_host, is_library, is_pure_module, is_steady_module
+from tests.capture.program_kit import check_one_graph
 
 SOURCES = {
     "__init__": "",
@@ -198,6 +201,28 @@ def test_a_decorator_of_chex_that_counts_its_calls():
         assert jnp.allclose(compiled(x), program(x), rtol=1e-6)
     stats = dynacomp.stats()
     assert Tests.calls() == 12 and not stats["breaks"] and stats["frames_captured"] == 1
+
+
+@pytest.mark.parametrize("decorate", [
+    jax.named_scope("layer"),
+    functools.partial(jax.named_call, name="layer"),
+    jax.profiler.annotate_function,
+    jax.default_matmul_precision("float32"),
+])
+def test_what_a_decorator_only_puts_a_context_around_is_called_as_python_does(decorate):
+    """Flax's NNX and Bonsai's models have `@jax.named_scope` on methods that change the cache they are given."""
+    class Layer:
+        @decorate
+        def __call__(self, cache, x, *, scale):
+            self.calls, cache["x"] = self.calls + 1, cache["x"] + x
+            return x @ cache["x"] * scale
+
+    def program(x, n):
+        layer, cache = Layer(), {"x": x}
+        layer.calls = n
+        return [layer(cache, x, scale=n) for _ in range(2)], layer.calls, cache
+
+    check_one_graph(program, (jnp.eye(3), 2))
 
 
 def test_tests_in_the_folders_of_a_library_are_a_program_that_calls_it(made_up):
