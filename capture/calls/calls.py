@@ -144,16 +144,14 @@ def guard_globals(cap: Capture, source: S.Source, real: types.FunctionType) -> N
 def as_function(cap: Capture, fn: Const) -> FunctionV:
     """A real Python function as a FunctionV, its defaults and cells found through its Source."""
     real: types.FunctionType = peek(fn)
-    source = fn.source
+    source = fn.source or cap.known.anew.get(id(real))
     place = id(real), source if is_open(fn) else None  # in another call another function may be there
     known = cap.known.functions.get(place)
     if known is not None:
         return known
     plain = source is not None and real.__defaults__ is None and real.__kwdefaults__ is None
-    if plain:
-        cap.guards.add("plain_function", source, real.__code__)
-    elif source is not None:
-        cap.guards.add("is", S.Get(source, "__code__"), real.__code__)
+    if source is not None and id(real) not in cap.known.anew:  # those have their code from a class that says it
+        cap.guards.add(*(("plain_function", source) if plain else ("is", S.Get(source, "__code__"))), real.__code__)
     if source is not None and is_open(fn):
         guard_globals(cap, source, real)
 

@@ -273,7 +273,7 @@ class Reads:
                 continue
             self.cap.rely(cls, name, raw)
             if not isinstance(raw, (types.FunctionType, property, classmethod, staticmethod)) and not is_literal(raw):
-                self.value(raw, S.Attr(class_source(owner), name))
+                self.value(raw, S.Attr(class_source(self.cap, owner), name))
 
     def _module(self, module: types.ModuleType) -> None:
         if module is logging:

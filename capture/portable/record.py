@@ -37,6 +37,7 @@ from dynacomp.capture.portable.instances import is_value
 from dynacomp.capture.portable.paths import NAMESPACE, REGISTRY, Finder, Path, follow
 from dynacomp.capture.portable.prints import digest, library_name, named, owner_of, prints_of
 from dynacomp.capture.portable.references import READERS, SCALARS, Changed, Reader, Writer, made_code, placed
+from dynacomp.capture.wrapping.alike_classes import is_local
 
 CONFIG = "jax_config"
 TOKEN = "abc_token"  # which every process has others of: there the classes are asked again
@@ -165,6 +166,8 @@ class Steps:
             src, names, objs = args
             made = kind, src, names, [self.print_at(obj, self.home(src, name)) for name, obj in zip(names, objs)]
         elif kind == "is" and not is_single(args[1]):
+            if issubclass(type(args[1]), type) and is_local(args[1]) and self.of_call(args[0]):
+                raise Unportable("a class that a function has made, which may be another in each call")
             made = "at", args[0], self.print_at(args[1], _place(self.loads.get(args[0]), self.held))
         elif kind == PLAIN:
             made = PLAIN, args[0], self.print_at(args[1], None)
@@ -178,6 +181,11 @@ class Steps:
             self.loads[args[0]] = step
             self.finder.add(("register", args[0]), self.held[args[0]])
         return made
+
+    def of_call(self, register: Any) -> bool:
+        """Whether each call brings what the register holds."""
+        kind, _, *rest = self.loads.get(register, ("", None))
+        return kind in ("local", "closure") or bool(rest) and type(rest[0]) is int and self.of_call(rest[0])
 
     def reference(self, obj: Any, by_identity: Any = False) -> tuple[Any, ...]:
         """An object as data; by_identity: it must be this very one, not one that is made like it."""

@@ -110,6 +110,8 @@ class Emitter:
         computed of constants (`Float[Array, "n"]`) nobody else keeps."""
         if id(obj) in self.cap.known.made:
             self.made(obj)
+        elif id(obj) in self.cap.known.anew:
+            load_source(self, self.cap.known.anew[id(obj)])
         elif (isinstance(obj, type) and obj.__flags__ & HEAP_TYPE and id(obj) not in self.cap.known.folded) or (
                 isinstance(obj, types.FunctionType) and self.cap.globals_source(obj.__globals__) is None) or (
                 is_plain_instance(obj) and type(obj).__weakrefoffset__ and self.cap.guards.knows(obj)):
@@ -243,6 +245,8 @@ def _const(e: Emitter, v: Const) -> None:
     """A string that equals another one, and is not it: code objects keep one of equal constants. Structures of trees
     get the objects of the call."""
     if type(v.value) is TREEDEF:
+        if e.cap.known.anew_classes and structures.holds_class(v.value, e.cap.known.anew_classes):
+            raise Unbuildable(v, "the structure of a tree of a class that each call makes anew")
         structure, held = structures.emptied(v.value, e.cap.known.shells)
         if held:
             e.call(structures.filled, lambda: e.const(structure), lambda: e.tuple(held))

@@ -38,6 +38,15 @@ def emptied(treedef: Any, shells: Mapping[int, tuple[Value, Any]]) -> tuple[Any,
     return made, [value for _, value in found.values()]
 
 
+def holds_class(treedef: Any, classes: list[type]) -> bool:
+    """Whether nodes of the structure are of one of these classes."""
+    data = treedef.node_data()
+    if data is None:
+        return False
+    return data[0] in classes or data[0] is None and data[1] in classes or any(
+        holds_class(child, classes) for child in treedef.children())
+
+
 def has_shells(constant: Any, shells: Mapping[int, tuple[Value, Any]]) -> bool:
     """Whether a constant is a structure in which each call puts its own objects."""
     return type(constant) is TREEDEF and bool(emptied(constant, shells)[1])

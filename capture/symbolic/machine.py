@@ -183,7 +183,7 @@ class Capture:
         """Notes what a library's class, or its module's globals, have under `name`: one guard for each table
         at the end, for libraries change seldom, but tests and users do patch them. Nobody patches what the capture
         has made."""
-        if id(table) in self.known.made:
+        if id(table) in self.known.made or id(table) in self.known.anew:
             return
         self.known.relied.setdefault(id(table), (table, {}))[1][name] = found
 

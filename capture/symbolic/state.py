@@ -51,6 +51,8 @@ class Known:
     refers: bool = False  # whether the captured code has made weak references
     rows: dict[int, S.Source] = field(default_factory=dict)  # id of a list or dict in a list → that list
     made: dict[int, Any] = field(default_factory=dict)  # id of the capture's own → what it is, see `class_prototypes`
+    anew: dict[int, S.Source] = field(default_factory=dict)  # id of a class that each call makes anew, of a
+    anew_classes: list[type] = field(default_factory=list)  #          function in it → where it is found; these classes
     folded: dict[int, type] = field(default_factory=dict)  # classes made of constants, by id: nobody else holds them
     stood: dict[int, Any] = field(default_factory=dict)  # id of a Value → the object that stands for it there
     ndarrays: dict[int, Value] = field(default_factory=dict)  # id of a NumPy array of the capture's own → its Value

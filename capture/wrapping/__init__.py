@@ -7,6 +7,7 @@
                         capturing
     alike_objects       Objects of JAX that say the same: jaxprs, types of arrays, shardings, which a program makes anew
                         in each call
+    alike_classes       Classes that a program makes anew in each call: known by what they say
     constants           Values for objects that are born during the capture: constants, and results of library calls
     builtin_subclasses  Payloads: the built-in part of instances of subclasses of list, dict, tuple, set, int, str,
     class_prototypes    Specimens: real objects of the capture's own, for what the program's classes are made of

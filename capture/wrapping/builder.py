@@ -49,6 +49,7 @@ from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import CellV, ObjectV, OpaqueV
 from dynacomp.capture.values.questions import is_scalar
 from dynacomp.capture.values.value import Lazy, MutableV, Value
+from dynacomp.capture.wrapping.alike_classes import by_content, guard_type
 from dynacomp.capture.wrapping.alike_objects import TRACED, Said, alike, holds_constants, in_short, is_known_by_content
 from dynacomp.capture.wrapping.builtin_subclasses import (
     NUMBERS,
@@ -206,7 +207,7 @@ def _opened(cap: Capture, obj: Any, source: S.Source) -> Const:
 
 
 def _tuple(cap: Capture, obj: Any, source: S.Source) -> Value:
-    cap.guards.add("is_type", source, type(obj))
+    guard_type(cap, type(obj), source)
     reading(cap, source)
     items = [Lazy(x, S.Item(source, i)) for i, x in enumerate(tuple.__iter__(obj))]
     cap.guards.add("len", source, len(items))
@@ -214,7 +215,7 @@ def _tuple(cap: Capture, obj: Any, source: S.Source) -> Value:
 
 
 def _list(cap: Capture, obj: Any, source: S.Source) -> Value:
-    cap.guards.add("is_type", source, type(obj))
+    guard_type(cap, type(obj), source)
 
     def elements() -> list[Any]:
         if list.__len__(obj) > 1:  # one entry each, besides that for all others
@@ -388,12 +389,14 @@ def _generator(cap: Capture, obj: Any, source: S.Source) -> Value:
 
 
 def opaque(cap: Capture, obj: Any, source: S.Source) -> Value:
-    cap.guards.add("is_type", source, type(obj))
+    guard_type(cap, type(obj), source)
     return OpaqueV(obj, source=source)
 
 
 def _wrap_other(cap: Capture, obj: Any, source: S.Source) -> Value:
     cls: Any = type(obj)  # never isinstance: it asks objects for their `__class__`, which may run their code
+    if cls is type and by_content(cap, obj, source):
+        return Const(obj, source=source)
     if issubclass(cls, (type, types.ModuleType, enum.Enum)):
         return _identity(cap, obj, source)
     if cls in weakref.ProxyTypes or issubclass(cls, np.ndarray):  # of another class, it says; of changing content
@@ -431,7 +434,7 @@ def _instance(cap: Capture, obj: Any, source: S.Source, **how: Any) -> Value:
     if has_dict(type(obj)) and (
             table is obj or id(table) in cap.known.objects or cap.known.tables.setdefault(id(table), obj) is not obj):
         return opaque(cap, obj, source)
-    cap.guards.add("is_type", source, type(obj))
+    guard_type(cap, type(obj), source)
     return ObjectV(type(obj), real=obj, source=source, **how)
 
 

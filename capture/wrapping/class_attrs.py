@@ -108,8 +108,8 @@ def is_deleted(cap: Capture, cls: type, name: str) -> bool:
     return cap.effects.classes.get((id(owner), name), (owner, None))[1] is DELETED
 
 
-def class_source(cls: type) -> S.Source:
-    return S.Root(cls, cls.__qualname__)
+def class_source(cap: Capture, cls: type) -> S.Source:
+    return cap.known.anew.get(id(cls)) or S.Root(cls, cls.__qualname__)
 
 
 def guard_class(cap: Capture, cls: type, name: str, raw: Any) -> None:
@@ -150,7 +150,7 @@ def class_data(cap: Capture, cls: type, owner: type, raw: Any, name: str) -> Val
     """A class attribute that is plain data, found in `owner`, as the program reads it through `cls`."""
     for base in mro(cls)[:mro(cls).index(owner)]:
         if is_python_class(base) and not is_made(cap, base):
-            cap.guards.add("missing", class_source(base), name)
+            cap.guards.add("missing", class_source(cap, base), name)
     return class_value(cap, raw, owner, name)
 
 
@@ -160,7 +160,7 @@ def class_value(cap: Capture, raw: Any, owner: type | None, name: str) -> Value:
         return from_python(cap, raw)
     if owner is None or isinstance(raw, CONSTANT):
         return Const(raw)
-    return wrap(cap, raw, S.Attr(class_source(owner), name)) if has_own_state(owner) else from_python(cap, raw)
+    return wrap(cap, raw, S.Attr(class_source(cap, owner), name)) if has_own_state(owner) else from_python(cap, raw)
 
 
 CONSTANT = (types.FunctionType, type, types.BuiltinFunctionType)
@@ -178,7 +178,7 @@ def static_method(cap: Capture, raw: staticmethod, owner: type | None, name: str
         return from_python(cap, held)
     if owner is None or isinstance(held, (CompiledFunction, *CONSTANT)) or not has_own_state(owner):
         return class_value(cap, held, None if isinstance(held, CompiledFunction) else owner, name)
-    return wrap(cap, held, S.Get(S.Attr(class_source(owner), name), "__func__"))
+    return wrap(cap, held, S.Get(S.Attr(class_source(cap, owner), name), "__func__"))
 
 
 def class_method(cap: Capture, raw: classmethod, cls: type) -> Value:
@@ -296,7 +296,7 @@ def from_metaclass(cap: Capture, cls: type, name: str) -> Value:
             raise Break("attribute", f"{name!r} of a class that the captured code makes")
         return from_python(cap, found)
     if name == "__dict__" or name in STORED_IN_C and is_python_class(cls) and not is_pure_module(module_name(cls)):
-        return wrap(cap, found, S.Get(class_source(cls), name))
+        return wrap(cap, found, S.Get(class_source(cap, cls), name))
     return _standing(cap, found, name)
 
 

@@ -22,6 +22,7 @@ from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.containers import DictV, SetV
 from dynacomp.capture.values.standing import HashedV, bare
 from dynacomp.capture.values.value import Lazy, Value
+from dynacomp.capture.wrapping.alike_classes import guard_type
 from dynacomp.capture.wrapping.builder import WRAPPERS, is_plain_instance, opaque, wrap
 from dynacomp.capture.wrapping.builtin_subclasses import inherits, own_iter, own_values
 from dynacomp.capture.wrapping.changing_contents import in_parts, reading
@@ -33,7 +34,7 @@ def _dict(cap: Capture, obj: Any, source: S.Source) -> Value:
         raise Break("opaque", "the globals of a module that the captured code has changed")
     if id(obj) in cap.known.tables:
         return opaque(cap, obj, source)
-    cap.guards.add("is_type", source, type(obj))
+    guard_type(cap, type(obj), source)
     names, values = _entries(obj)
     if in_parts(cap, source) and may_be_in_parts(type(obj)) and all(map(is_plain_key, names)):
         items: dict[Any, Any] = Entries(cap, obj, source)

@@ -188,7 +188,7 @@ def _descriptor(cap: Capture, raw: Any, value: Value, owner: type | None, name: 
         return row(cap, raw, value)
     _, getter = resolve(cap, type(raw), "__get__")
     if isinstance(getter, types.FunctionType):
-        source = S.Attr(S.Root(owner, owner.__qualname__), name) if owner is not None else None
+        source = S.Attr(class_attrs.class_source(cap, owner), name) if owner is not None else None
         descriptor = wrap(cap, raw, source) if source is not None else from_python(cap, raw)
         return cap.call(Const(getter), [descriptor, value, Const(type_of(value))])
     if getter is not MISSING:

@@ -1,5 +1,5 @@
-"""Classes that each call makes anew, and that capture cannot make itself (of a metaclass, say): what is captured for
-one serves no other call.
+"""Classes that each call makes anew, and that capture cannot make itself (of a metaclass, say) nor tell by what they
+say (see `alike_classes`): what is captured for one serves no other call.
 
 They come to a frame as the class statement has left them, after its graph break, in an argument or a closure. Guards
 ask for that very class, so entry after entry is of no use. Where a class of the same name was another one in call after
@@ -22,6 +22,7 @@ from typing import Any
 from dynacomp.capture import _native
 from dynacomp.capture.base.classes import full_name
 from dynacomp.capture.base.remembered import remembered
+from dynacomp.capture.wrapping.alike_classes import may_be_anew
 from dynacomp.driver.history import History, cells_of
 
 CALLS = 3  # in a row, in which a class of a name was another one than before
@@ -72,9 +73,11 @@ def _asked_for(code: CodeType, fn: Any, args: tuple[Any, ...]) -> Iterator[str]:
 
 
 def _classes(fn: Any, args: tuple[Any, ...]) -> Iterator[type]:
-    """Those that a call is given, and those of the objects that it is given."""
+    """Those that a call is given, and those of the objects that it is given, where captures know them by identity."""
     for x in (*args, *(held for _, held in cells_of(fn))):
-        yield x if issubclass(type(x), type) else type(x)
+        cls = x if issubclass(type(x), type) else type(x)
+        if not may_be_anew(cls):
+            yield cls
 
 
 def forget() -> None:

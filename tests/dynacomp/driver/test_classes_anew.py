@@ -14,6 +14,10 @@ X = jnp.arange(4.0)
 T = TypeVar("T")
 
 
+class Meta(type):
+    """What classes of it say is not all that there is to them."""
+
+
 def captures_of(program, args, calls=10, **how):
     """How many captures each call takes; all are like plain Python's."""
     dynacomp.reset()
@@ -87,7 +91,7 @@ def test_generics_and_protocols_made_in_the_call():
 
 def test_an_object_of_the_caller_whose_class_is_made_for_each_call():
     def layer(k):
-        class Layer:
+        class Layer(metaclass=Meta):
             def __call__(self, x):
                 return x * k
 
@@ -102,7 +106,7 @@ def test_an_object_of_the_caller_whose_class_is_made_for_each_call():
 
 def test_entries_that_die_with_their_classes_are_not_made_again():
     def layer(k):
-        class Layer:
+        class Layer(metaclass=Meta):
             def __call__(self, x):
                 return x * k
 
@@ -136,7 +140,7 @@ def test_classes_that_come_back_are_captured_though_each_was_new_at_first():
     """Many models, each of a class of its own, that take turns; Python runs some of them in the first round: their
     `__call__` is captured twice."""
     def layer(k):
-        class Layer:
+        class Layer(metaclass=Meta):
             def __call__(self, x):
                 return x * k
 
