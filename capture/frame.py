@@ -14,7 +14,6 @@ import sys
 from bisect import bisect_right
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from functools import partial
 from types import CellType, CodeType
 from typing import Any
 
@@ -41,6 +40,7 @@ from dynacomp.capture.values.computed import NeedsConcrete
 from dynacomp.capture.values.constant import object_of
 from dynacomp.capture.values.objects import CellV
 from dynacomp.capture.values.value import Lazy, type_of
+from dynacomp.capture.wrapping.alike_classes import leaks
 from dynacomp.capture.wrapping.builder import wrap
 from dynacomp.capture.wrapping.class_prototypes import is_made, leak
 
@@ -300,13 +300,17 @@ def fills_first(code: CodeType, name: str) -> bool:
 def _without_made(cap: Capture, recipe: Recipe) -> Recipe:
     """Whatever the entry keeps, it keeps no class of the capture's own: such a class is made by Python. No table
     that exists has one as a key, now or later."""
-    if recipe.graph is not None and leak(cap, (recipe.graph,)) is not None:
-        recipe = replace(recipe, graph=nameless(recipe.graph, partial(is_made, cap)))
+    if recipe.graph is not None and (cap.known.anew_classes or leak(cap, (recipe.graph,)) is not None):
+        gone = {*cap.known.anew_classes}
+        recipe = replace(recipe, graph=nameless(recipe.graph, lambda cls: cls in gone or is_made(cap, cls)))
     kept = [g for g in cap.guards.guards if not (g.kind == "missing_key" and is_made(cap, g.payload[0]))]
     cap.guards.guards[:] = kept
     found = leak(cap, (recipe.code, recipe.graph, recipe.inputs, cap.guards.guards))
     if found is not None:
         detail = f"class {found.obj.__qualname__}, which something that Python does not make anew refers to"
         cap.lessons.breaks.setdefault(found.step, Lesson(found.step, "call", detail, cap.progress.last_where))
+        raise Restart
+    if leaks(cap, (recipe.code, recipe.template, recipe.graph, recipe.inputs, cap.guards.guards)):
+        cap.lessons.fixed.add(*(cap.known.anew[id(cls)] for cls in cap.known.anew_classes))
         raise Restart
     return recipe

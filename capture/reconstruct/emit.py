@@ -112,6 +112,8 @@ class Emitter:
             self.made(obj)
         elif id(obj) in self.cap.known.anew:
             load_source(self, self.cap.known.anew[id(obj)])
+        elif id(type(obj)) in self.cap.known.anew and isinstance(obj, tuple) and not type(obj).__dictoffset__:
+            self.call(tuple.__new__, lambda: self.const(type(obj)), lambda: self.const(tuple(obj)))
         elif (isinstance(obj, type) and obj.__flags__ & HEAP_TYPE and id(obj) not in self.cap.known.folded) or (
                 isinstance(obj, types.FunctionType) and self.cap.globals_source(obj.__globals__) is None) or (
                 is_plain_instance(obj) and type(obj).__weakrefoffset__ and self.cap.guards.knows(obj)):

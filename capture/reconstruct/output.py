@@ -190,7 +190,17 @@ def _constant(cap: Capture, v: Const, outputs: dict[Node, int]) -> Any:
     real = peek(v)  # without a guard: what has a source is handed on, whichever it is
     if cap.known.made and is_made(cap, real) or structures.has_shells(real, cap.known.shells):
         raise NoTemplate(v)
-    return ("const", v.value) if v.source is None or is_single(real) else None
+    if v.source is not None and not is_single(real):
+        return None
+    if id(type(real)) in cap.known.anew:
+        raise NoTemplate(v)
+    return _of_call(cap, v.value)
+
+
+def _of_call(cap: Capture, obj: Any) -> Any:
+    """A constant; of a class that each call makes anew, that of the call."""
+    source = cap.known.anew.get(id(obj))
+    return ("const", obj) if source is None else ("reg", source)
 
 
 def _tuple(cap: Capture, v: TupleV, outputs: dict[Node, int]) -> Any:
@@ -201,7 +211,7 @@ def _tuple(cap: Capture, v: TupleV, outputs: dict[Node, int]) -> Any:
     if v.of_row:
         leaving_apart(cap)
     items = ("tuple", [template_of(cap, x, outputs) for x in v.items])
-    return items if v.cls is tuple else ("call", tuple.__new__, [("const", v.cls), items], {})
+    return items if v.cls is tuple else ("call", tuple.__new__, [_of_call(cap, v.cls), items], {})
 
 
 def _rows(cap: Capture, v: RowsV, outputs: dict[Node, int]) -> Any:

@@ -20,7 +20,7 @@ import collections
 import functools
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from jax._src.tree_util import _registry as REGISTRY
@@ -31,6 +31,7 @@ from dynacomp.capture.base.marks import Mark
 from dynacomp.capture.symbolic.libraries import rows_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.values import sources as S
+from dynacomp.capture.wrapping.class_prototypes import reached
 
 WRAPPED = "__wrapped__"
 SLOT = types.MemberDescriptorType
@@ -48,7 +49,7 @@ def by_content(cap: Capture, cls: type, at: S.Source) -> bool:
     if known is not None:
         cap.guards.add("same", at, known)
         return True
-    if not S.belongs_to_call(at) or not may_be_anew(cls) or not _was_another(cap, cls, at):
+    if not S.belongs_to_call(at) or at in cap.lessons.fixed or not may_be_anew(cls) or not _was_another(cap, cls, at):
         tell_apart(cap, cls)
         return False
     for other in cap.known.anew_classes:
@@ -102,6 +103,13 @@ FUNCTIONS: dict[type, tuple[str, ...]] = {
     types.FunctionType: (WRAPPED,), property: ("fget", "fset", "fdel"), staticmethod: ("__func__",),
     classmethod: ("__func__",), functools.cached_property: ("func",),
 }
+
+
+def leaks(cap: Capture, roots: Iterable[Any]) -> bool:
+    """Whether other calls would be given a class of the call at hand, or what belongs to it: an object of it that was
+    computed while capturing, say."""
+    return bool(cap.known.anew) and any(
+        id(at) in cap.known.anew or id(type(at)) in cap.known.anew for at in reached(roots))
 
 
 def is_local(cls: type) -> bool:

@@ -22,7 +22,7 @@ import functools
 import gc
 import types
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -265,18 +265,24 @@ def plain_number(cap: Capture, value: Value) -> Value:
 
 def leak(cap: Capture, roots: Iterable[Any]) -> ClassRecipe | None:
     """A class of the capture's own that can be reached from what is to be shipped."""
-    todo, seen = list(roots) if cap.known.made else [], set()
-    while todo:
-        at = todo.pop()
+    for at in reached(roots) if cap.known.made else ():
         for cls in (at, type(at)):
             if isinstance(found := cap.known.made.get(id(cls)), (ClassRecipe, Inside)):
                 return found.cls
         if is_made(cap, at):
             return next(of_class(ClassRecipe, cap.known.made.values()))
+    return None
+
+
+def reached(roots: Iterable[Any]) -> Iterator[Any]:
+    """All objects that can be reached from these, where they may have a specimen in them."""
+    todo, seen = list(roots), set()
+    while todo:
+        at = todo.pop()
         if id(at) not in seen:
             seen.add(id(at))
+            yield at
             todo.extend(_inside(at))
-    return None
 
 
 TREEDEF: Any = jax.tree_util.PyTreeDef  # refers to the registry, too, which knows all classes

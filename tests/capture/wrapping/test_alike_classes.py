@@ -184,3 +184,25 @@ def test_a_class_that_changes():
         return p, x
 
     settled(lambda p, x: p(x), make, 5)
+
+
+def test_what_is_computed_of_constants_is_of_the_class_of_the_call():
+    def program(p, x):
+        return x + 1, p._replace(a=2), type(p)(1, 2), [type(p)._make((3, 4))]
+
+    compiled = dynacomp.jit(program, backend="eager")
+    for i in range(5):
+        p = named(2)(i, 3)
+        _, other, made, [third] = compiled(p, jnp.arange(3.0))
+        assert type(other) is type(made) is type(third) is type(p)
+        assert (other, made, third) == ((2, 3), (1, 2), (3, 4))
+
+
+def test_what_no_call_can_make_anew_is_known_by_identity():
+    def program(cls, x):
+        return x + 1, list[cls]
+
+    compiled = dynacomp.jit(program, backend="eager")
+    for _ in range(5):
+        cls = scaled(2.0, 1)
+        assert compiled(cls, jnp.arange(3.0))[1].__args__ == (cls,)
