@@ -16,7 +16,7 @@ import numpy as np
 
 from dynacomp.capture.arithmetic import graph_scalars, later
 from dynacomp.capture.base.errors import Break, Raised
-from dynacomp.capture.bodies.placement import may_be_sharded, placement
+from dynacomp.capture.bodies.placement import JITTED, is_jitted, may_be_sharded, placement
 from dynacomp.capture.bodies.subgraphs import localise
 from dynacomp.capture.graph.avals import ARRAY_TYPE, KEY_TYPE
 from dynacomp.capture.numbers import size_values
@@ -120,8 +120,9 @@ def of_class(cls: type, name: str) -> Any:
 
 def class_of_array(cap: Capture, value: Value) -> Value:
     """`type(array)`, and its `__class__`."""
-    traced = is_graph_array(value) and value.real is None and cap.under_trace
-    return ClassOfTracedV(value) if traced else Const(type_of(value))
+    if is_graph_array(value) and value.real is None and cap.under_trace:
+        return ClassOfTracedV(value)
+    return Const(JITTED if is_graph_array(value) and is_jitted(cap, value.node) else type_of(value))
 
 
 def numpy_attribute(cap: Capture, value: Value, name: str) -> Value:

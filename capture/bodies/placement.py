@@ -14,6 +14,7 @@ from typing import Any
 import jax
 from jax._src.core import set_current_trace, subjaxprs
 from jax._src.interpreters.batching import BatchTracer
+from jax._src.interpreters.partial_eval import DynamicJaxprTracer
 from jax.sharding import SingleDeviceSharding
 
 from dynacomp.capture.base.errors import Break, Raised
@@ -22,7 +23,9 @@ from dynacomp.capture.bodies.subgraphs import Body, stand_for
 from dynacomp.capture.graph.avals import ARRAY_TYPE
 from dynacomp.capture.graph.graph import GET_ATTR, PLACEHOLDER, Node, is_closure, is_node, leaves_in, nodes_in
 from dynacomp.capture.graph.interpreter import materialise
+from dynacomp.capture.symbolic.effects import Jitted
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.computed import ArrayV
 from dynacomp.capture.values.constant import Const, is_const, peek
 from dynacomp.capture.values.questions import is_graph_array
@@ -116,22 +119,27 @@ def _of_tracer(name: str) -> Break | Raised:
 
 # --- tracers
 
+JITTED = DynamicJaxprTracer  # the class of those below `jax.jit`
+
 
 def is_staged(cap: Capture) -> bool:
     """Whether JAX puts what runs at hand into a program that it compiles (below `jax.jit`, in the body of a `scan`) and
     runs nothing yet: an operation that has nothing to do gives back its very argument there."""
     at = next((i for i, b in reversed([*enumerate(cap.bodies, 1)]) if not b.is_side), 0)
-    return bool(at and not cap.bodies[at - 1].inline or cap.effects.jitted and cap.effects.jitted[-1] >= at)
+    return bool(at and not cap.bodies[at - 1].inline or cap.effects.jitted and cap.effects.jitted[-1].depth >= at)
 
 
 def is_tracer(cap: Capture, value: ArrayV, cls: type) -> bool:
     """Whether `value` is one of JAX's tracers of class `cls` where eager JAX runs the program; Break where that is not
     certain."""
-    if value.real is not None:
+    jitted = is_jitted(cap, value.node)
+    if value.real is not None and not jitted:
         return issubclass(type(value.real), cls)
-    traced = is_traced(cap, value.node)
+    traced = jitted or is_traced(cap, value.node)
     if cls is jax.core.Tracer or not traced:
         return traced
+    if jitted:
+        return issubclass(JITTED, cls)
     body = home_of(cap, value.node)
     given = None if body is None else body.actual.get(value.node)
     if not isinstance(given, jax.core.Tracer) or given._trace in cap.libraries.traces:
@@ -139,8 +147,26 @@ def is_tracer(cap: Capture, value: ArrayV, cls: type) -> bool:
     return issubclass(type(given), cls)
 
 
+def is_jitted(cap: Capture, node: Node) -> bool:
+    """Whether eager JAX has `node` as a tracer because a function under `jax.jit` that is being entered has been given
+    it, or has computed it: there all operations are traced."""
+    return any(_is_in(cap, node, call) for call in cap.effects.jitted) and not jax.config.values["jax_disable_jit"]
+
+
+def _is_in(cap: Capture, node: Node, call: Jitted) -> bool:
+    if node.op in (PLACEHOLDER, GET_ATTR):
+        at = cap.graph.inputs.get(node)
+        while at is not None and at not in call.given:
+            at = S.base_of(at)
+        return at is not None or node in call.given
+    inner = {b.serial for b in cap.bodies[call.depth:] if not b.is_side}
+    return node in call.given or node in call.nodes[call.before:] or cap.graph.homes.get(node) in inner
+
+
 def is_traced(cap: Capture, node: Node) -> bool:
     """Whether `node` is a tracer where eager JAX runs the program; Break where that is not certain."""
+    if is_jitted(cap, node):
+        return True
     serial = cap.graph.homes.get(node)
     if serial is None and cap.root.traced:
         return _from_tracers(cap, node)

@@ -221,20 +221,29 @@ def _issubclass(cap: Capture, a: Value, b: Value) -> Value:
         return cap.call(cap.getattr(b, "__subclasscheck__"), [a])
     several = _alternatives(cap, b)
     if isinstance(a, ClassOfTracedV):
-        return _of_traced(several)
+        return _of_traced(cap, a, several, b)
     if any(_in_python(_own_check(kind, "__subclasscheck__")) for kind in several):
         return Const(any(_is_subclass(cap, a, kind) for kind in several))
     _no_hook(cap, b)
     return _denied(cap, as_python(a), b, fold(cap, issubclass, a, b))
 
 
-def _of_traced(kinds: list[Any]) -> Value:
-    """Of the class of a value that JAX may trace, where its arrays and its tracers agree."""
-    found = {any(issubclass(cls, as_python(kind)) for kind in kinds) for cls in (ARRAY_TYPE, KEY_TYPE, jax.core.Tracer)
-             } if all(type(as_python(kind)) is type for kind in kinds) else ()
-    if len(found) != 1:
+def _of_traced(cap: Capture, a: ClassOfTracedV, kinds: list[Any], all_kinds: Value) -> Value:
+    """Of the class of a value that JAX may trace: where its arrays and its tracers do not agree, by which it is."""
+    asked = [as_python(kind) for kind in kinds]
+    known = [type(k) is type or issubclass(type(k), type) and is_steady_module(module_name(k)) for k in asked]
+    if not all(known):
         raise Break("tracer", "the class of a value that a transformation may trace")
-    return Const(*found)
+    found = {cls: any(issubclass(cls, kind) for kind in asked) for cls in (ARRAY_TYPE, KEY_TYPE, TRACER)}
+    certain = len({*found.values()}) == 1 and not any(issubclass(kind, TRACER) for kind in asked)
+    array: Any = a.array
+    if not certain and is_tracer(cap, array, TRACER):
+        return Const(found[TRACER] or any(issubclass(kind, TRACER) and is_tracer(cap, array, kind) for kind in asked))
+    answer: Value = Const(found[class_of(array)])
+    return _denied(cap, TRACER, all_kinds, _denied(cap, class_of(array), all_kinds, answer))
+
+
+TRACER = jax.core.Tracer
 
 
 def _is_subclass(cap: Capture, cls: Value, kind: Value) -> bool:

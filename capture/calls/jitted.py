@@ -15,7 +15,7 @@ copies; if something still changes, Python makes the call.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from dynacomp.capture._native import CompiledFunction
@@ -24,6 +24,7 @@ from dynacomp.capture.bodies.placement import is_staged, jit_places
 from dynacomp.capture.calls.tree_order import comes_back_otherwise
 from dynacomp.capture.graph.avals import another
 from dynacomp.capture.graph.graph import GET_ATTR, PLACEHOLDER, Builder, Node
+from dynacomp.capture.symbolic.effects import Jitted
 from dynacomp.capture.symbolic.libraries import is_library
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
@@ -34,7 +35,7 @@ from dynacomp.capture.tracing.trace_call import emit_node
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.computed import ArrayV
 from dynacomp.capture.values.constant import Const, peek, stands_for
-from dynacomp.capture.values.questions import is_container, is_value
+from dynacomp.capture.values.questions import is_container, is_graph_array, is_object, is_value
 from dynacomp.capture.values.value import MutableV, Value, children
 from dynacomp.capture.wrapping.builder import JITTED, inside_compiled, wrap
 from dynacomp.capture.wrapping.constants import from_python
@@ -69,11 +70,12 @@ def called(cap: Capture, obj: Any, inner: Value, args: list[Value], kwargs: dict
     key = getattr(wrapped, "__code__", wrapped)
     apart, watch = key in cap.lessons.apart, Watch()
     cap.effects.watches.append(watch)
-    cap.effects.jitted.append(len(cap.bodies))
+    cap.effects.jitted.append(Jitted(len(cap.bodies), _builder(cap).nodes))
     around = cap.libraries.copied
     try:
         given = _taken(cap, obj, args, kwargs, apart)
-        before = len(_builder(cap).nodes)
+        before = cap.effects.jitted[-1].before = len(_builder(cap).nodes)
+        cap.effects.jitted[-1].given.update(_places(cap, obj, *given))
         cap.libraries.copied = _copied(obj, *given)
         result = cap.call(inner, *given)
     finally:
@@ -147,6 +149,25 @@ def _taken(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str, Value],
 
     named = {k: kwargs[k] for k in (*sorted(kwargs.keys() - {*names}), *(k for k in kwargs if k in names))}
     return [taken(n in fixed, v) for n, v in enumerate(args)], {k: taken(k in names, v) for k, v in named.items()}
+
+
+def _places(cap: Capture, obj: Any, args: list[Value], kwargs: dict[str, Value]) -> Iterator[Any]:
+    """The Nodes in the arguments that are not static, and the Sources of what holds others that nobody has read."""
+    info = obj._jit_info
+    fixed = {n + len(args) if n < 0 else n for n in info.static_argnums}
+    todo = [v for n, v in enumerate(args) if n not in fixed] + [
+        v for name, v in kwargs.items() if name not in info.static_argnames]
+    seen: set[int] = set()
+    while todo:
+        value = todo.pop()
+        if not is_value(value) or id(value) in seen:
+            continue
+        seen.add(id(value))
+        if is_graph_array(value):
+            yield value.node
+        elif value.source is not None:
+            yield value.source
+        todo += [*children(value), *(value.attrs.values() if is_object(value) else ())]
 
 
 def _holds_others(value: Value, other: Callable[[Value], bool] = lambda v: False) -> bool:

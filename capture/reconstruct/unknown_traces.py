@@ -19,6 +19,7 @@ import jax
 from jax._src.core import OpaqueTraceState, get_opaque_trace_state
 
 from dynacomp.capture.base.errors import Break
+from dynacomp.capture.bodies.placement import is_tracer
 from dynacomp.capture.graph.avals import ARRAY_TYPE, KEY_TYPE
 from dynacomp.capture.reconstruct.emit import made
 from dynacomp.capture.symbolic.generator_finalization import LEAVES
@@ -32,9 +33,11 @@ from dynacomp.capture.values.value import Value
 def _same_class(cap: Capture, a: Value, b: Value) -> bool:
     if a is b:
         return True
-    other = b if isinstance(a, ClassOfTracedV) else a
+    asked, other = (a, b) if isinstance(a, ClassOfTracedV) else (b, a)
     cls: Any = peek(other) if is_const(other) else None
     if not issubclass(type(cls), type) and is_const(other):
+        return False
+    if cls in (ARRAY_TYPE, KEY_TYPE) and is_tracer(cap, asked.array, jax.core.Tracer):  # type: ignore[attr-defined]
         return False
     if cls in (None, ARRAY_TYPE, KEY_TYPE) or issubclass(cls, jax.core.Tracer):
         raise Break("tracer", "the class of a value that a transformation may trace")

@@ -41,6 +41,18 @@ class Real:
     obj: Any
 
 
+@dataclass(eq=False)
+class Jitted:
+    """A call of `jax.jit(f)` whose function is entered in its place. depth: in how many bodies it stands; nodes: those
+    of the Graph there, `before` of which are older; given: the Nodes that it is given, and where what it is given comes
+    from."""
+
+    depth: int
+    nodes: list[Any]
+    before: int = 0
+    given: set[Any] = field(default_factory=set)
+
+
 @dataclass(frozen=True, eq=False)
 class Globals:
     """An operand: the globals of a module, which code that runs in it finds by itself."""
@@ -76,7 +88,7 @@ class Effects:
     mutated: list[Any] = field(default_factory=list)  # Values changed in place, in order; None for a global, a class
     serials: list[int] = field(default_factory=list)  # of these changes: Values with a higher one were made later
     watches: list[Any] = field(default_factory=list)  # stretches of code whose changes are noted, see `undo_log.Watch`
-    jitted: list[int] = field(default_factory=list)  # in how many bodies stands each call of `jax.jit(f)` being entered
+    jitted: list[Jitted] = field(default_factory=list)  # the calls of `jax.jit(f)` that are being entered
     warned: dict[int, set[Any]] | None = None  # what modules have warned of, once known: see `warning_rows`
     donated: dict[Any, ArrayV] = field(default_factory=dict)  # Node → an array that a call has deleted
     tokens: list[Any] = field(default_factory=list)  # of context variables that `calls` set: see `context_variables`

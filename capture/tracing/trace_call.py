@@ -79,7 +79,7 @@ from dynacomp.capture.wrapping.builtin_subclasses import is_bare_named_tuple
 from dynacomp.capture.wrapping.class_prototypes import plain_number, refuse
 from dynacomp.capture.wrapping.constants import from_python
 from dynacomp.capture.wrapping.immutability import TREEDEF, says_literals
-from dynacomp.capture.wrapping.ndarrays import holds_numpy
+from dynacomp.capture.wrapping.ndarrays import holds_numpy, is_numpy
 from dynacomp.capture.wrapping.spelled_sizes import spelled
 
 LIMITS = (np.finfo, jax.numpy.finfo)  # what is known of a dtype of floats: NumPy and JAX have one object for each
@@ -121,6 +121,7 @@ def _lowered(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value])
 
 
 # What takes dtypes and is given an array of NumPy looks at its own, which may be none of JAX's: float64.
+OF_LIMITS = (jnp.finfo, jnp.iinfo)  # of the numbers in an array: those of its dtype
 OF_DTYPES = (jnp.finfo, jnp.iinfo, jnp.issubdtype, jnp.promote_types, jax.dtypes.issubdtype, type(jnp.float32).__eq__)
 
 
@@ -156,6 +157,8 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
         return Const(fn(*(a.value for a in args)))  # type: ignore[attr-defined]
     _refuse_function(fn, args)
     args, kwargs = spelled(cap, fn, list(args), dict(kwargs or {}))
+    if any(fn is asking for asking in OF_LIMITS):
+        args = [cap.getattr(arg, "dtype") if is_numpy(arg) else arg for arg in args]
     judging = judges(fn) or any(fn is taker for taker in OF_DTYPES)
     if judging and any(holds_numpy(cap, v) for v in (*args, *kwargs.values())):
         raise Break("leaves", f"{label(fn)} looks at a NumPy array")

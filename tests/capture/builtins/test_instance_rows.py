@@ -1,14 +1,19 @@
 """isinstance with checks that a metaclass writes in Python, on arrays that the graph computes."""
 
 import abc
+import collections.abc
 import inspect
 import weakref
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
+from jax._src.interpreters.ad import JVPTracer
 
 import dynacomp
+from dynacomp.capture.graph.avals import ARRAY_TYPE
+from tests.capture.program_kit import check_one_graph
 
 X = jnp.ones((2, 3))
 SEEN = []
@@ -221,3 +226,26 @@ def test_the_classes_below_one_of_a_function_are_pythons():
         return x * 2, len(Made.__subclasses__())
 
     assert str(dynacomp.jit(f, backend="eager")(X)) == str(f(X))
+
+
+KINDS = {"array": jax.Array, "arrays": (jax.Array, np.ndarray), "union": jax.Array | float, "numpy": np.ndarray,
+         "hashable": collections.abc.Hashable, "tracer": jax.core.Tracer, "grads": JVPTracer, "object": object}
+WAYS = {"jit": jax.jit, "grad": lambda f: jax.grad(lambda x: f(x).sum()), "vmap": jax.vmap, "plain": lambda f: f}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", KINDS)
+def test_the_class_of_a_traced_value(name, way):
+    """That of a tracer is no subclass of `jax.Array`, though `isinstance` says so."""
+    def below(x):
+        return x * 2 if issubclass(type(x), KINDS[name]) else x * 3
+
+    check_one_graph(lambda x: WAYS[way](below)(x), (jnp.arange(3.0),), (jnp.arange(3.0) + 1,))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_class_of_a_traced_value_is_not_that_of_arrays(way):
+    def same(x):
+        return x * 2 if type(x) is ARRAY_TYPE else x * 3
+
+    check_one_graph(lambda x: WAYS[way](same)(x), (jnp.arange(3.0),), (jnp.arange(3.0) + 1,))

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import functools
 
 import equinox as eqx
 import jax
@@ -387,3 +388,45 @@ def test_what_a_transformed_function_changes_in_the_callers_tree_is_a_change():
         want, got = (f(jnp.float32(2), *copy.copy(args), jnp.arange(3.0)) for f in (
             program, dynacomp.jit(lambda w, *rest, run=program: run(w, *rest), backend="eager")))
         assert repr(got) == repr(want)
+
+
+def told(x):
+    """2 of a tracer, 3 of an array."""
+    return 2 if isinstance(x, jax.core.Tracer) else 3
+
+
+@jax.jit
+def of_arguments(x, tree):
+    return x * told(x) * told(tree["a"][0]) * told(x + 1) + told(jnp.zeros(2)) * told(W) * told(W * 1) * told(3)
+
+
+@functools.partial(jax.jit, static_argnames="n")
+def of_static(x, n):
+    return x * told(x) + n * told(n)
+
+
+@jax.jit
+def of_types(x):
+    return x * (1 if type(x) is type(W) else 5) * (7 if issubclass(type(x), jax.Array) else 11) * len(type(x).__name__)
+
+
+@jax.jit
+def of_bodies(x):
+    inner = jax.vmap(lambda y: y * told(y) * told(W) * told(x))(x)
+    return jax.lax.fori_loop(0, 3, lambda i, c: c + told(c) * told(i), inner)
+
+
+W = jnp.ones(3)
+PROGRAMS = {
+    "arguments": lambda x: of_arguments(x, {"a": [x, 1.0]}), "static": lambda x: of_static(x, 3),
+    "types": lambda x: of_types(x), "bodies": lambda x: of_bodies(x),
+    "around": lambda x: (told(x), of_static(x, n=2) * told(of_static(x, n=2)), told(x)),
+    "grad": lambda x: jax.grad(lambda x: of_static(x, 3).sum() * told(x))(x),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_arrays_are_tracers_inside(name):
+    """Also where the function was called before."""
+    PROGRAMS[name](jnp.arange(3.0))
+    check_one_graph(PROGRAMS[name], (jnp.arange(3.0),), (jnp.arange(3.0) + 1,))

@@ -265,3 +265,15 @@ def test_what_takes_dtypes_looks_at_that_of_a_numpy_array(name):
     compiled = dynacomp.jit(TAKERS[name], backend="eager")
     for _ in range(2):
         assert repr(outcome(compiled, (x,))) == repr(outcome(TAKERS[name], (x,)))
+
+
+@pytest.mark.parametrize("make", [lambda x: np.zeros(3, np.float16), np.asarray, lambda x: x])
+def test_the_limits_of_a_numpy_arrays_numbers_break_nothing(make):
+    def program(x):
+        return jnp.asarray(x) * jnp.finfo(make(x)).eps, jnp.iinfo(np.arange(3, dtype=np.int8)).max
+
+    x = np.arange(3.0)
+    compiled = dynacomp.jit(program, backend="eager")
+    for _ in range(2):
+        assert repr(outcome(compiled, (x,))) == repr(outcome(program, (x,)))
+    assert not dynacomp.stats()["breaks"]
