@@ -41,7 +41,8 @@ from dynacomp.capture.numbers.asked_numbers import Questions, asked
 from dynacomp.capture.symbolic.libraries import is_compiled
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.side_effects import may_see
+from dynacomp.capture.symbolic.side_effects import may_see, refuse_lasting
+from dynacomp.capture.symbolic.undo_log import Watch
 from dynacomp.capture.values.callables import FunctionV, MethodV, PartialV
 from dynacomp.capture.values.computed import ArrayV, LibraryV
 from dynacomp.capture.values.constant import Const, is_const, is_open, peek
@@ -80,7 +81,13 @@ class Body:
     stand_ins: dict[Value, Value] = field(default_factory=dict)  # for dicts that each round makes anew (see `rebuilt`)
     as_given: set[Node] = field(default_factory=set)  # its arguments that are arrays which the library was given
     gives: Any = None  # what it returns, as that was lowered
+    watch: Watch | None = None  # of one that JAX keeps: what it changes and leaves as it was is no change
     undecided: Node | None = None  # two floats met in it, and Python did not know which one this condition chooses
+
+    @property
+    def as_often(self) -> bool:
+        """Whether it runs as often in eager JAX as here, so that what it changes outside may be noted."""
+        return self.inline or self.fresh
 
     @classmethod
     def inside(cls, cap: Capture, name: str, **kind: Any) -> Body:
@@ -350,7 +357,8 @@ def capture_body(cap: Capture, fn: Value, body: Body, leaves: list[Any], treedef
         given: Any = unflattened(cap, treedef, [value for _, value in places])
         args, kwargs = given.items
         since = len(cap.effects.mutated)
-        result = result_of(cap, fn, args.items, kwargs.items)
+        with _watched(cap, body):
+            result = result_of(cap, fn, args.items, kwargs.items)
         _refuse_changes(cap, [(args if type(k) is int else kwargs).items[k] for k in lent], since)
         output = _given_back(result, cap.node_argument(result), _parts(given))
         body.counted = {localise(cap, v.node): Counted((), v.aval.dtype, v.aval.weak_type, (v.kind, v.low, v.high))
@@ -369,6 +377,22 @@ def capture_body(cap: Capture, fn: Value, body: Body, leaves: list[Any], treedef
     nodes = sorted(graph.placeholders, key=lambda n: order.get(n, len(order) + (own.index(n) if n in own else 0)))
     rest = [n for n in graph.nodes if n.op != "placeholder"]
     return Graph((*nodes, *rest), graph.consts, graph.name), tuple(body.captured)
+
+
+@contextlib.contextmanager
+def _watched(cap: Capture, body: Body) -> Iterator[None]:
+    """Breaks where a body that JAX keeps leaves something else than it has found."""
+    if body.as_often:
+        yield
+        return
+    body.watch = Watch()
+    cap.effects.watches.append(body.watch)
+    try:
+        yield
+        refuse_lasting(body)
+    finally:
+        cap.effects.watches.remove(body.watch)
+        body.watch = None
 
 
 def _refuse_changes(cap: Capture, lent: list[Value], since: int) -> None:

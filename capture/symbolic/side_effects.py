@@ -42,7 +42,7 @@ def mutating(cap: Capture, value: Value) -> None:
     for watch in cap.effects.watches:
         watch.note(whose)
     if cap.bodies:
-        _change_from(cap, keeping(cap, value), "a change to an outer object")
+        _change_from(cap, keeping(cap, value), OUTER, whose)
     changing = kind(value).changing
     if changing is not None:
         changing(value)
@@ -98,12 +98,24 @@ def removing(cap: Capture, value: Value) -> None:
         value.lost = True
 
 
-def _change_from(cap: Capture, bodies: list[Any], what: str) -> None:
-    """Notes that these bodies change what is older than they, where that happens as often in eager JAX."""
-    if bodies and (cap.lessons.pure_bodies or not all(b.inline or b.fresh for b in bodies)):
-        raise Break("effect_in_body", f"{what} inside a transformed function")
+def _change_from(cap: Capture, bodies: list[Any], what: str, value: Any = None) -> None:
+    """Notes that these bodies change what is older than they, where that happens as often in eager JAX; elsewhere it
+    may be as it was in the end (see `refuse_lasting`)."""
     for body in bodies:
-        body.changes = True
+        watched = not body.as_often and body.watch is not None and body.watch.before.get(value) is not None
+        if not watched and (cap.lessons.pure_bodies or not body.as_often):
+            raise Break("effect_in_body", f"{what} inside a transformed function")
+        body.changes = body.changes or not watched
+
+
+OUTER = "a change to an outer object"
+
+
+def refuse_lasting(body: Any) -> None:
+    """Breaks where a body that JAX keeps leaves something older than itself otherwise than it was. What it puts on a
+    stack and takes off again nobody sees."""
+    if body.watch is not None and body.watch.changed:
+        raise Break("effect_in_body", f"{OUTER} inside a transformed function")
 
 
 def changing_outside(cap: Capture, what: str) -> None:

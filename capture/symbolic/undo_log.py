@@ -116,7 +116,8 @@ class Read(dict[str, int]):
 def _differs(value: Any, then: Any) -> bool:
     now = _content(value)
     if type(then) is Read and now is not None:
-        return any(now.get(name) != then.get(name) for name in value.written | then.keys())
+        gone = {name for name, x in value.attrs.items() if x is DELETED}
+        return any(now.get(name) != then.get(name) or name in gone for name in value.written | then.keys())
     return bool(now != then)
 
 

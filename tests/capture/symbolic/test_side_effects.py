@@ -9,7 +9,7 @@ import pytest
 import dynacomp
 from dynacomp.capture.symbolic.side_effects import _kept_in
 from tests.capture.flow_kit import breaks_of
-from tests.capture.program_kit import captured
+from tests.capture.program_kit import captured, check_one_graph
 
 X = jnp.arange(3.0)
 LEVEL = 0
@@ -287,3 +287,58 @@ def test_what_is_made_of_changed_objects_is_made_after_the_changes():
     for _ in range(3):
         (a, b, c), (p, q, r) = compiled(ours, X), program(theirs, X)
         assert (a, repr(b), repr(c())) == (p, repr(q), repr(r())) and c() is ours
+
+
+STACK = []
+
+
+@jax.checkpoint
+def stacked(x):
+    """JAX keeps its trace, and runs it no more."""
+    STACK.append(2.0)
+    try:
+        return jnp.sin(x) * STACK[-1]
+    finally:
+        STACK.pop()
+
+
+def test_what_a_body_takes_back_is_no_change():
+    def program(x):
+        seen = Held()
+
+        def step(carry, z):
+            seen.n += 1
+            carry = carry * seen.n + z
+            seen.n -= 1
+            return carry, z
+
+        return stacked(x), jax.grad(lambda x: stacked(x).sum())(x), jax.lax.scan(step, x[0], x), seen.n, list(STACK)
+
+    check_one_graph(program, (X,))
+
+
+HELD = Held()
+
+
+@jax.checkpoint
+def deleting(x):
+    HELD.n = 1
+    del HELD.n  # what nobody has read
+    return jnp.sin(x)
+
+
+@jax.checkpoint
+def leaving(x):
+    HELD.n += 1
+    return jnp.sin(x)
+
+
+@pytest.mark.parametrize("kept, left", [(deleting, {}), (leaving, {"n": 1})])
+def test_what_a_body_leaves_changed_is_a_break(kept, left):
+    def program(x):
+        return kept(x), dict(vars(HELD))
+
+    dynacomp.reset()
+    HELD.n = 0
+    assert dynacomp.jit(program, backend="eager")(X)[1] == left
+    assert [*dynacomp.stats()["breaks"]] == ["effect_in_body"]
