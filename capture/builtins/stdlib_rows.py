@@ -23,11 +23,12 @@ from dynacomp.capture.base.errors import Break
 from dynacomp.capture.bodies.subgraphs import signature_of
 from dynacomp.capture.calls.calls import BUILTINS, BY_TYPE, OPENED, as_function, call, inline
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.tracing.library_objects import decorated
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.callables import FunctionV, MethodV
 from dynacomp.capture.values.constant import Const, holds, is_const
 from dynacomp.capture.values.containers import DictV, TupleV
-from dynacomp.capture.values.questions import is_dict, is_made_function, is_object
+from dynacomp.capture.values.questions import is_dict, is_library_object, is_made_function, is_object
 from dynacomp.capture.values.value import Value, as_python, type_of
 from dynacomp.capture.wrapping.builder import wrap
 from dynacomp.capture.wrapping.constants import from_python
@@ -195,6 +196,11 @@ def _innermost(cap: Capture, fn: Value) -> Value | None:
     for _ in range(MAX_WRAPPERS):
         while isinstance(fn, MethodV):
             fn = fn.func
+        if is_library_object(fn):
+            inner = decorated(fn)
+            if inner is None:
+                return None
+            fn = inner
         if holds(fn, types.FunctionType):
             as_function(cap, fn)
             attributes = vars(fn.value)

@@ -29,6 +29,7 @@ from dynacomp.capture.symbolic.generators import delegate
 from dynacomp.capture.symbolic.libraries import CONTEXTS, is_library, is_pure_module, is_settled
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
+from dynacomp.capture.tracing.library_objects import decorated
 from dynacomp.capture.tracing.settings import MANAGER, held, holding
 from dynacomp.capture.tracing.trace_call import RULES, library_call
 from dynacomp.capture.values import sources as S
@@ -497,14 +498,23 @@ def _library(cap: Capture, value: LibraryV, name: str) -> Value:
         raise Break("with", f"{name} of a library's context manager")
     if name in RULES:
         return BuiltinMethodV(value, name)
-    if name == "__dict__":  # a library's function has the entries of the program's that it is made of
-        raise Break("attribute", "the dictionary of a library's object")
+    if name == "__dict__":
+        return _dict_of_made(cap, value)
     if is_function_like(value.real) and _is_noted(cap, value, name) and value.source is not None:
         return wrap(cap, own_dict(value.real)[name], S.Attr(value.source, name))
     found = value.fields.get(name) or library_call(cap, getattr, [value, Const(name)], name=name)
     if is_library_object(found) and name in getattr(type(value.real), "_fields", ()):
         value.fields[name] = found
     return found
+
+
+def _dict_of_made(cap: Capture, value: LibraryV) -> Value:
+    """The `__dict__` of a function that a decorator of a library has made in this call: the entries of the program's
+    function that it is made of, and that function."""
+    inner = decorated(value)
+    if inner is None:
+        raise Break("attribute", "the dictionary of a library's object")
+    return DictV({**inner.attrs, "__wrapped__": library_call(cap, getattr, [value, Const("__wrapped__")])})
 
 
 def _is_noted(cap: Capture, value: LibraryV, name: str) -> bool:

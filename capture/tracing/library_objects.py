@@ -9,19 +9,24 @@ callable around replacements, which `lowered_args` turns into stand-ins.
 from __future__ import annotations
 
 import functools
+import inspect
 import types
 from typing import Any
 
+from dynacomp.capture.base.classes import own_dict
 from dynacomp.capture.base.errors import Break
+from dynacomp.capture.bodies.subgraphs import signature_of
 from dynacomp.capture.hosting.rebuilt import WithAttributes, WithCells
 from dynacomp.capture.symbolic.libraries import has_user_call, is_compiled, is_host, is_library, is_user_function
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.tracing.trace_call import RULES
 from dynacomp.capture.values import sources as S
+from dynacomp.capture.values.callables import FunctionV
 from dynacomp.capture.values.computed import LibraryV
 from dynacomp.capture.values.constant import Const, is_const
 from dynacomp.capture.values.containers import ListV, TupleV
+from dynacomp.capture.values.kind import Kind, define
 from dynacomp.capture.values.questions import is_library_object, is_sequence, is_tuple
 from dynacomp.capture.values.value import Value, as_python
 from dynacomp.capture.wrapping.builder import items_of, wrap
@@ -29,6 +34,9 @@ from dynacomp.capture.wrapping.constants import from_python
 from dynacomp.capture.wrapping.immutability import is_python_class
 
 MAX_NESTING = 6
+
+# What a function has in its `__dict__` that `functools.wraps` has put around what stands for one of the program's.
+OF_STANDINS = frozenset({"_standin", "__signature__", "__wrapped__"})
 
 
 # Options of rules that change no value, and have functions called that only XLA's compiler would reach.
@@ -59,6 +67,23 @@ def _define_rule(method: str, cap: Capture, obj: LibraryV, *rules: Value, **opti
 
 
 RULE_METHODS = {name: functools.partial(_define_rule, name) for name in RULES}
+
+
+def decorated(value: LibraryV) -> FunctionV | None:
+    """The program's function, made in this call, around which a library's decorator (`jax.checkpoint`) has put its own
+    as `functools.wraps` does; None for others."""
+    inner = value.args[0] if len(value.args) == 1 else None
+    if type(value.real) is not types.FunctionType or type(inner) is not FunctionV:
+        return None
+    return inner if {"__wrapped__"} <= {*own_dict(value.real)} <= OF_STANDINS else None
+
+
+def _signature(cap: Capture, value: LibraryV) -> inspect.Signature | None:
+    inner = decorated(value)
+    return None if inner is None else signature_of(cap, inner)
+
+
+define(LibraryV, Kind(signature=_signature))
 
 
 def holds_user_code(obj: Any, depth: int = 0) -> bool:

@@ -1,5 +1,7 @@
 """Library callables that hold objects of the program: what these change is the program's own."""
 
+import functools
+import inspect
 import types
 
 import flax.linen as nn
@@ -7,9 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import nnx
 from jax.flatten_util import ravel_pytree
 
 import dynacomp
+from tests.capture.program_kit import check_one_graph
 
 X = jnp.ones(3)
 
@@ -259,3 +263,45 @@ def test_constants_of_a_library_s_class_are_asked_by_its_methods():
         want, got = program(x), f(x)
         assert got[1] == want[1] == [False, True] and jax.tree.all(jax.tree.map(jnp.array_equal, want[0], got[0]))
     assert dynacomp.stats()["breaks"] == {} and dynacomp.stats()["frames_captured"] == 1
+
+
+@nnx.remat
+def layer_kept(m, x):
+    m.count[...] += 1
+    return jax.nn.relu(m(x))
+
+
+def test_nnx_remat_is_part_of_the_graph():
+    """Made in each call, as most models have it, or kept as a decorator of the module's."""
+    def layer(m, x, scale):
+        return jax.nn.relu(m(x)) * scale
+
+    def model(m, x):
+        for n in range(1, 3):
+            x = nnx.remat(layer, static_argnums=(2,))(m, x, n)
+        return layer_kept(m, x).sum()
+
+    def program(x):
+        m = nnx.Linear(3, 3, rngs=nnx.Rngs(0))
+        m.count = nnx.Variable(jnp.zeros(()))
+        loss, grads = nnx.value_and_grad(model)(m, x)
+        return loss, jax.tree.leaves(nnx.state(grads)), m.count[...]
+
+    check_one_graph(program, (X,))
+
+
+def test_what_functools_wraps_reads_of_a_function_that_a_decorator_has_made():
+    def program(x):
+        def inner(x, *, scale=2.0):
+            return x * scale
+
+        inner.told = "told"
+        made = jax.checkpoint(inner)
+
+        @functools.wraps(made)
+        def outer(*args, **kwargs):
+            return made(*args, **kwargs) + 1
+
+        return outer(x, scale=3.0), outer.told, outer.__name__, str(inspect.signature(outer)), sorted(vars(outer))
+
+    check_one_graph(program, (X,))
