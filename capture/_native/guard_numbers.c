@@ -102,7 +102,7 @@ static int eval_number(Step *s, Run *run, const Call *call)
 }
 
 /* `("host", dst, fn, registers)`: what a pure function in C makes of numbers, strings, NumPy arrays and
- * tuples or lists of those, finds in a container, or says of a generator of random numbers; see host_functions.py,
+ * tuples or lists of those, finds in a container, or says of what it looks into; see host_functions.py,
  * host_arrays.py and given_items.py. */
 enum { FEW_HOST_ARGS = 16 }; /* these are laid out on the stack; `"".join(parts)` may have any number */
 
@@ -141,11 +141,14 @@ static bool holds_data(PyObject *x)
            PyRange_Check(x) || x == Py_None || (dc_numpy() && Py_IS_TYPE(x, dc_numpy()->ndarray));
 }
 
-/* A generator of random numbers, of which a copy is made: see seeded_generators.py. */
-static bool is_generator(PyObject *x)
+/* What functions of ours look into: a generator of random numbers, of which a copy is made (see seeded_generators.py),
+ * and what tells sizes (see told_sizes.py). */
+static bool is_looked_into(PyObject *x)
 {
     static const char *const homes[][2] = {
-        {"random", "Random"}, {"numpy.random", "Generator"}, {"numpy.random", "RandomState"}};
+        {"random", "Random"}, {"numpy.random", "Generator"}, {"numpy.random", "RandomState"},
+        {"jax.extend.core", "Jaxpr"}, {"jax.extend.core", "ClosedJaxpr"}, {"jax.core", "ShapedArray"},
+        {"jax", "ShapeDtypeStruct"}, {"jax._src.tree_util", "_HashableCallableShim"}};
     enum { KINDS = sizeof homes / sizeof homes[0] };
     static PyObject *kinds[KINDS];
     for (int i = 0; i < KINDS; i++) {
@@ -201,7 +204,7 @@ static PyObject *call_host(const Step *s, const Run *run, PyObject **args)
     const int *places = s->ext;
     for (Py_ssize_t i = 0; i < s->n; i++) {
         args[i] = run->regs[places[i]];
-        if (!exact(args[i], &operators[NUMPY_TOO]) && !holds_data(args[i]) && !is_generator(args[i])) {
+        if (!exact(args[i], &operators[NUMPY_TOO]) && !holds_data(args[i]) && !is_looked_into(args[i])) {
             return NULL;
         }
     }

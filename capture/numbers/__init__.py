@@ -11,6 +11,7 @@
     given_arrays     NumPy arrays that exist before the call: constants by their content, or data
     host_arrays      NumPy arrays made of numbers that change: NumPy computes them in each call, before the program
                      runs
+    told_sizes       Sizes that objects of JAX tell, a jaxpr or what an array is like, and those objects at other sizes
     narrowing        Python ints that JAX converts to a narrower type: eager JAX raises OverflowError for those that
                      do not fit
     slices           Slices of arrays whose ends are ints that change: `x[:k]`, also below zero and beyond the array

@@ -152,6 +152,7 @@ def evaluated_anew(cap: Capture, fn: Any, lowered: Any, since: int) -> tuple[Out
         raise
     else:
         _ask_arrays(cap, fn, lowered, outcome)
+        _hold_looked_at(cap, fn, lowered)
         if len(cap.sizes.scope.relations) == decided:
             _hold_compared(cap, fn, lowered, outcome)
         return outcome, lowered
@@ -206,6 +207,14 @@ def _hold_given(cap: Capture, fn: Any, lowered: tuple, error: Exception) -> None
     given = given_sizes(lowered) if is_host(maker_of(fn, lowered)) else []
     if given:
         size_values.freeze(cap, given, f"{label(fn)}: {error}".partition("\n")[0], hosted=True)
+        raise Restart()
+
+
+def _hold_looked_at(cap: Capture, fn: Any, lowered: tuple) -> None:
+    """The same where the program looks at the equations of a jaxpr: of sizes that are not known there are others."""
+    sizes = lowered_sizes(lowered) if fn is getattr and lowered[0][1:] == ("eqns",) else ()
+    if sizes:
+        size_values.freeze(cap, sizes, "the equations of a jaxpr")
         raise Restart()
 
 

@@ -26,6 +26,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from dynacomp.capture.base.classes import fields, module_name
 from dynacomp.capture.base.literals import is_literal
+from dynacomp.capture.numbers.told_sizes import AtSizes
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.wrapping.builtin_subclasses import is_bare_named_tuple
 from dynacomp.capture.wrapping.immutability import TREEDEF, says_constants
@@ -46,6 +47,16 @@ class Said(S.Source):
 
     def __repr__(self) -> str:
         return f"said({self.base!r})"
+
+
+@dataclass(frozen=True, eq=False)
+class AlikeAt:
+    """Whether objects are alike at the sizes that the second one tells."""
+
+    made: AtSizes
+
+    def __call__(self, one: Any, other: Any) -> bool:
+        return one is other or type(one) is type(other) and alike(self.made.like(other), other)
 
 
 def is_known_by_content(obj: Any) -> bool:

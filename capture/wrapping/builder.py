@@ -34,9 +34,11 @@ from dynacomp.capture.base.marks import Mark
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.base.remembered import remembered
 from dynacomp.capture.graph.avals import ARRAY_TYPE, Aval, divided, key_impl
+from dynacomp.capture.graph.size_scope import LEAST
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.dynamic_scalars import TEXTS, is_numpy_number
 from dynacomp.capture.numbers.graph_inputs import add_input, outer_builder, own, symbolic_dims
+from dynacomp.capture.numbers.told_sizes import TELLING, AtSizes, nth_told, told
 from dynacomp.capture.symbolic.libraries import is_library, is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
@@ -50,7 +52,15 @@ from dynacomp.capture.values.objects import CellV, ObjectV, OpaqueV
 from dynacomp.capture.values.questions import is_scalar
 from dynacomp.capture.values.value import Lazy, MutableV, Value
 from dynacomp.capture.wrapping.alike_classes import by_content, guard_type
-from dynacomp.capture.wrapping.alike_objects import TRACED, Said, alike, holds_constants, in_short, is_known_by_content
+from dynacomp.capture.wrapping.alike_objects import (
+    TRACED,
+    AlikeAt,
+    Said,
+    alike,
+    holds_constants,
+    in_short,
+    is_known_by_content,
+)
 from dynacomp.capture.wrapping.builtin_subclasses import (
     NUMBERS,
     is_bare_named_tuple,
@@ -451,6 +461,8 @@ def one_object(cap: Capture, obj: Any, source: S.Source) -> Value:
     """An object that never changes, known by its identity until others come in its place: one that is only looked at
     (a date, a weak reference) at once; what is called, after many. One of JAX's (a pullback's jaxpr) is known by what
     it says, while that changes seldom."""
+    if type(obj) in TELLING and not holds_constants(obj) and (sized := of_sizes(cap, obj, source)) is not None:
+        return sized
     mark = Mark(obj)  # no address: one made anew often stands where the last one stood
     by_content, said = is_known_by_content(obj), Said(source)
     looked_at = not is_pure_module(module_name(type(obj))) and (
@@ -466,6 +478,25 @@ def one_object(cap: Capture, obj: Any, source: S.Source) -> Value:
         cap.guards.add("alike", source, obj, alike)
         return Const(obj, source=source)
     return _identity(cap, obj, source)
+
+
+def of_sizes(cap: Capture, obj: Any, source: S.Source) -> Value | None:
+    """An object of JAX that tells sizes, of which earlier calls had others: it is made anew of those of each call. None
+    where all are as they were, or must be constants."""
+    if is_fixed(cap, source):
+        return None
+    sizes = told(obj)
+    places = {n: sizes.index(n) for n in dict.fromkeys(sizes) if type(n) is int and n >= LEAST}
+    # The first one, the second one, ... by which they are known: in other calls it may stand elsewhere.
+    known = {n: S.Host("told", (source, f"size {i}"), nth_told) for i, n in enumerate(places)}
+    varying = tuple(n for n in places if cap.root.policy.scalar(known[n], n))
+    cap.numbers.scalars.update((known[n], n) for n in places if n not in varying)
+    if not varying:
+        return None
+    made = AtSizes(obj, varying)
+    cap.guards.add("alike", source, obj, AlikeAt(made))
+    symbols = [size_values.symbol(cap, S.Host("told", (source, places[n]), nth_told), n) for n in varying]
+    return LibraryV(made, tuple(size_values.of_expr(cap, s) for s in symbols), real=made(*symbols), source=source)
 
 
 JITTED: type = type(jax.jit(lambda: None))
