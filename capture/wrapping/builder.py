@@ -464,16 +464,16 @@ def one_object(cap: Capture, obj: Any, source: S.Source) -> Value:
     if type(obj) in TELLING and not holds_constants(obj) and (sized := of_sizes(cap, obj, source)) is not None:
         return sized
     mark = Mark(obj)  # no address: one made anew often stands where the last one stood
-    by_content, said = is_known_by_content(obj), Said(source)
+    tells, said = is_known_by_content(obj), Said(source)
     looked_at = not is_pure_module(module_name(type(obj))) and (
         not callable(obj) or issubclass(type(obj), weakref.ReferenceType)) or holds_constants(obj)
     if S.belongs_to_call(source) and (
-            cap.root.policy.changes_often(source) or by_content and cap.root.policy.changes_often(said)
+            cap.root.policy.changes_often(source) or tells and cap.root.policy.changes_often(said)
             or looked_at and cap.root.policy.scalar(source, mark)):
         return opaque(cap, obj, source)
-    if not by_content or type(obj) in TRACED:  # what stands beside them is as it was
+    if not tells or type(obj) in TRACED:  # what stands beside them is as it was
         cap.numbers.scalars[source] = mark
-    if by_content:
+    if tells:
         cap.numbers.scalars[said] = in_short(obj)
         cap.guards.add("alike", source, obj, alike)
         return Const(obj, source=source)
