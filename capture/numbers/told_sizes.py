@@ -31,7 +31,7 @@ from jax._src.lax.lax import _convert_element_type
 from jax._src.tree_util import _HashableCallableShim
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
-from dynacomp.capture.base.classes import module_name, own_dict
+from dynacomp.capture.base.classes import fields, module_name
 from dynacomp.capture.base.identity_table import IdentityTable
 from dynacomp.capture.graph.descriptions import DESCRIPTIONS
 from dynacomp.capture.graph.sizes import is_symbolic
@@ -40,7 +40,7 @@ TELLING: tuple[Any, ...] = tuple({Jaxpr, ClosedJaxpr, _HashableCallableShim, *DE
 # The parameters of equations that are sizes, or tuples of them. Others are ints, too: axes.
 SHAPES = {"shape", "new_sizes", "sizes", "slice_sizes", "start_indices", "limit_indices", "padding_config", "length",
           "axis_size", "operand_shape", "fft_lengths"}
-OF_TREES = _HashableCallableShim.__module__  # whose objects hold functions, or the leaves of trees
+OF_TREES = _HashableCallableShim.__module__, "jax._src.flattree"  # whose objects hold functions, or leaves of trees
 KEPT = 16  # objects at other sizes that an AtSizes keeps: equal ones need not be made, or compared, again
 Change = Callable[[Any], Any]
 _TOLD = IdentityTable()  # what was asked of objects that come and go with calls: guards ask for one size after another
@@ -111,7 +111,7 @@ def _changed(obj: Any, change: Change, numbers: Mapping[Any, Any]) -> Any:
     if isinstance(obj, DESCRIPTIONS):
         shape = tuple(map(change, obj.shape))
         return obj if all(a is b for a, b in zip(shape, obj.shape)) else obj.update(shape=shape)
-    if module_name(type(obj)) == OF_TREES:  # with those two `jax.linearize` describes what it was given, and gives
+    if module_name(type(obj)) in OF_TREES:  # with those two `jax.linearize` describes what it was given, and gives
         return _holder(obj, change, numbers)
     if type(obj) is functools.partial:
         args = _changed(obj.args, change, numbers)
@@ -123,12 +123,13 @@ def _changed(obj: Any, change: Change, numbers: Mapping[Any, Any]) -> Any:
 
 
 def _holder(obj: Any, change: Change, numbers: Mapping[Any, Any]) -> Any:
-    held = own_dict(obj)
+    held = fields(obj)
     others = {name: _changed(x, change, numbers) for name, x in held.items()}
     if all(others[name] is x for name, x in held.items()):
         return obj
     made = copy.copy(obj)
-    vars(made).update(others)
+    for name, x in others.items():
+        object.__setattr__(made, name, x)
     return made
 
 
