@@ -31,6 +31,7 @@ class Operations:
     # any Value
     call: Callable[[Cap, Value, Args, Kwargs], Value]
     enter: Callable[[Cap, Const, Args], Value]  # a call that runs the function's own bytecode, whatever rules it has
+    enter_bare: Callable[[Cap, Any, Exception, int], None]  # Restart where a function with a rule is to be entered
     getattr: Callable[[Cap, Value, str], Value]
     special: Callable[[Cap, Value, str], Value | None]
     equal: Callable[[Cap, Value, Value], bool]

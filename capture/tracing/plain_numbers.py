@@ -1,10 +1,12 @@
-"""Calls of `jax.custom_jvp(f)` and `jax.custom_vjp(f)` that are given no array: eager JAX runs `f` then, and nothing
-else, with numbers that have a dtype, and `f(2.5)` is a number of Python's.
+"""Calls of `jax.custom_jvp(f)` and `jax.custom_vjp(f)` where eager JAX runs `f`, and nothing else.
+
+Given no array, `f` gets numbers that have a dtype, and `f(2.5)` is a number of Python's; a node would have arrays in
+their places. Given arrays that nobody traces, `f` may look at what is in them, which no node can: where one has failed
+for that, the next attempt enters `f`.
 
     relu6(-1.5)                             # -1.5 * 0, as Python computes it
     eqx.filter_custom_jvp(power)(2.0, 3)    # the library's Python, around such a function
-
-A node would have arrays in their places.
+    solve(x)                                # if not jnp.isfinite(x).all(): raise ValueError
 """
 
 from __future__ import annotations
@@ -19,10 +21,13 @@ from jax._src.core import typeof
 from jax._src.dtypes import canonicalize_value
 
 from dynacomp.capture.base.classes import own_dict
+from dynacomp.capture.base.errors import Break, Restart
 from dynacomp.capture.hosting.rebuilt import WithAttributes
-from dynacomp.capture.symbolic.libraries import is_library
+from dynacomp.capture.symbolic.libraries import is_library, module_of
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.tracing.library_objects import WithRule, holds_user_code
+from dynacomp.capture.tracing.lowered_args import OBJECT_CALLS
 from dynacomp.capture.tracing.passthrough import RAW, WITH_DTYPES, with_dtype
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.computed import LibraryV
@@ -33,6 +38,7 @@ from dynacomp.capture.values.value import Value, children
 from dynacomp.capture.wrapping.builder import items_of, realize, wrap
 from dynacomp.capture.wrapping.constants import from_python
 from dynacomp.capture.wrapping.keyed_tables import settled
+from dynacomp.capture.wrapping.ndarrays import holds_numpy
 
 NUMPYS = (np.ndarray, np.generic)
 
@@ -40,7 +46,26 @@ NUMPYS = (np.ndarray, np.generic)
 def primal(cap: Capture, fn: Value, args: list[Value]) -> tuple[Value, list[Value]] | None:
     """The function in it, or the Python of a library's object around one, and what that is given; None where JAX's own
     Python is to run. What JAX traces is traced there, too."""
-    if cap.under_trace or cap.effects.jitted or not args or not all(map(_without_arrays, args)):
+    bare = cap.progress.steps in cap.lessons.bare or all(map(_without_arrays, args))
+    return _inner(cap, fn, args) if args and bare else None
+
+
+def enter_bare(cap: Capture, fn: Any, refused: Exception, step: int) -> None:
+    """Restart where the call at hand, of such a function, is no node because it looks at what its arrays hold: it is
+    entered then."""
+    args, kwargs = cap.libraries.arguments[-1]
+    called, given = (args[0], args[1:]) if module_of(fn) == OBJECT_CALLS else (Const(fn), args)
+    if isinstance(refused, Break) and refused.kind in LOOKS and not kwargs and not any(
+            holds_numpy(cap, arg) for arg in given) and _inner(cap, called, given) is not None:
+        cap.lessons.bare.add(step)
+        raise Restart
+
+
+LOOKS = ("branch", "concrete", "leaves")
+
+
+def _inner(cap: Capture, fn: Value, args: list[Value]) -> tuple[Value, list[Value]] | None:
+    if cap.under_trace or cap.effects.jitted:
         return None
     if is_library_object(fn):
         inside = _inside(fn)
@@ -98,3 +123,6 @@ def _with_dtypes(cap: Capture, value: Value) -> Value:
         return value
     items = [_with_dtypes(cap, item) for item in items_of(cap, value)]
     return TupleV(items, value.cls) if is_tuple(value) else ListV(items)  # type: ignore[attr-defined]
+
+
+OPERATIONS.enter_bare = enter_bare

@@ -194,6 +194,7 @@ def _evaluated(cap: Capture, fn: Any, lowered: tuple, since: int) -> Value | tup
     except (Break, Raised) as refused:
         found = settled.again(cap, fn, lowered, refused, since)
         if found is None:
+            OPERATIONS.enter_bare(cap, fn, refused, since)
             raise
         return found
 

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import pytest
 
 import dynacomp
+from tests.capture.program_kit import outcome
 
 
 @jax.custom_jvp
@@ -97,3 +98,48 @@ def test_a_function_in_a_librarys_tree():
 def test_the_whole_is_traced_where_jax_traces_the_caller():
     compiled = dynacomp.jit(lambda x: double(2.5) * x, backend="eager")
     assert jax.grad(compiled)(3.0) == 5.0 and jax.jit(compiled)(3.0) == 15.0
+
+
+@jax.custom_vjp
+def of_two_signs(x, c):
+    if x.sum() > c:
+        return x * 2
+    return x * 3
+
+
+of_two_signs.defvjp(lambda x, c: (of_two_signs(x, c), x), lambda kept, g: (g * kept, None))
+
+
+@jax.custom_jvp
+def refusing(x):
+    if x.sum() == 0:
+        raise ValueError("zero")
+    return jnp.sin(x)
+
+
+refusing.defjvp(lambda primals, tangents: (refusing(*primals), tangents[0]))
+
+
+def with_a_rule_made(x):
+    @jax.custom_vjp
+    def made(x):
+        return x * 2 if x[0] > 1 else x
+
+    made.defvjp(lambda x: (made(x), x), lambda kept, g: (g,))
+    return made(x) + 1
+
+
+LOOKING = {"branch": lambda x: of_two_signs(x * 1, 2.0) * 2, "refuses": lambda x: refusing(x * 1) * 2,
+           "made": with_a_rule_made}
+
+
+@pytest.mark.parametrize("name", LOOKING)
+def test_a_function_with_a_rule_may_look_at_arrays_that_nobody_traces(name):
+    program, xs = LOOKING[name], [(jnp.arange(3.0) + i,) for i in (1, 0, -1, 2, -3)]
+    compiled = dynacomp.jit(program, backend="eager")
+    for x in xs:
+        assert repr(outcome(compiled, x)) == repr(outcome(program, x))
+    assert not dynacomp.stats()["breaks"]
+    if name != "refuses":
+        gradient = jax.grad(lambda x: compiled(x).sum())(*xs[0])
+        assert jnp.array_equal(gradient, jax.grad(lambda x: program(x).sum())(*xs[0]))
