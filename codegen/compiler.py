@@ -47,6 +47,10 @@ NATIVE_FLAGS = {"x86_64": ("-march=native", "-mprefer-vector-width=512"), "AMD64
 # g++ 12 writes constants with its widest moves where it is tuned for a CPU of Intel's, and gets {3, 3, 0, 0} wrong:
 # 3, 3, 3, 3, for it takes a number of 256 bits whose upper half is zero for one of 128. Others lack these options.
 NARROW_MOVES = {"x86_64": ("-mmove-max=128", "-mstore-max=128"), "AMD64": ("-mmove-max=128", "-mstore-max=128")}
+# What a compiler that has crashed is asked to leave out, one after the other: g++ 12 crashes where it puts statements
+# side by side together in a vector (of a select whose sides are read through a table of places, say).
+SIMPLER = ("-fno-tree-slp-vectorize", "-O1")
+CRASH = "internal compiler error"
 COMPILERS = ("g++", "clang++", "c++")  # where none is asked for, the first of these on the PATH
 LINKERS = ("mold", "lld", "gold")  # faster than the usual one: half of what the compilation of a small unit takes
 TIMEOUT = 300
@@ -70,6 +74,10 @@ extern "C" __attribute__((visibility("default"))) int dynacomp_probe(int x) {
 
 class CompilerError(RuntimeError):
     """No working C++ compiler, or it refused our source; the text is one line fit for a notice."""
+
+
+class Crashed(CompilerError):
+    """The compiler has a mistake of its own, and says so."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +149,7 @@ def run_together(commands: list[list[str]], timeout: float = TIMEOUT, who: str =
     that it was started, an exception would leave it behind.
     """
     over, started, handled = threading.Event(), queue.SimpleQueue[None](), sys.exception()
-    one = functools.partial(_run, over, started, timeout, who)
+    one = functools.partial(_run_or_simpler, over, started, timeout, who)
     most = max(1, min(len(commands), os.cpu_count() or 1))
     with ThreadPoolExecutor(most) as pool:
         try:
@@ -180,6 +188,17 @@ def _work_meanwhile(started: queue.SimpleQueue[None], runs: int) -> None:
         work()
 
 
+def _run_or_simpler(over: threading.Event, started: queue.SimpleQueue[None], timeout: float, who: str,
+                    command: list[str]) -> str:
+    """What a run gives, or one that is asked for less where the compiler crashes."""
+    for less in SIMPLER:
+        try:
+            return _run(over, started, timeout, who, command)
+        except Crashed:
+            command = [*command, less]
+    return _run(over, started, timeout, who, command)
+
+
 def _run(over: threading.Event, started: queue.SimpleQueue[None], timeout: float, who: str, command: list[str]) -> str:
     told = f"{who} {Path(command[0]).name}"
     try:
@@ -200,7 +219,8 @@ def _run(over: threading.Event, started: queue.SimpleQueue[None], timeout: float
                     _end(process)
                     raise CompilerError(f"{told} gave no result within {timeout:.0f} s") from None
     if process.returncode:
-        raise CompilerError(f"{told} {_how(process.returncode)}: {_first_error(errors)}")
+        kind = Crashed if CRASH in errors else CompilerError
+        raise kind(f"{told} {_how(process.returncode)}: {_first_error(errors)}")
     return out
 
 
