@@ -25,7 +25,8 @@ from dynacomp.capture.graph.graph import GET_ATTR, PLACEHOLDER, Builder, Node, n
 from dynacomp.capture.graph.interpreter import materialise
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.tracing.donors import checked, give_up, is_compiled, refused
-from dynacomp.capture.tracing.lowered_args import leaf_nodes, lower_arg, parts
+from dynacomp.capture.tracing.lowered_args import lower_arg
+from dynacomp.capture.tracing.lowered_parts import leaf_nodes, parts
 from dynacomp.capture.tracing.traces import jaxpr_of, used_inputs
 from dynacomp.capture.values.computed import ArrayV
 from dynacomp.capture.values.value import Value

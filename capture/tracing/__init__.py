@@ -7,7 +7,8 @@
     settled              What a call has to look at, and the Graph computes of constants alone
     alike_calls          Calls that are alike give results that are alike: evaluated once
     donors               Calls of jitted functions that delete what they are given: where they do
-    lowered_args         Values as node arguments, and node arguments as real objects under a trace
+    lowered_args         Values as node arguments: what stands in a Graph's node, or becomes so under a trace
+    lowered_parts        What lowered arguments hold, and the call with the sizes at hand
     settings             JAX's settings that hold inside a `with` statement: asked and traced under them
     passthrough          What a library's call gives back as it went in: Python numbers, and arrays
     given_numpys         NumPy arrays that a library's call is given: its Python deals with them as NumPy does

@@ -57,7 +57,7 @@ from dynacomp.capture.tracing.failures import (
 )
 from dynacomp.capture.tracing.given_numpys import with_numpys
 from dynacomp.capture.tracing.handed_on import always_anew, handed, handed_back, handed_on, one_level
-from dynacomp.capture.tracing.lowered_args import (
+from dynacomp.capture.tracing.lowered_parts import (
     called_by,
     fails_now,
     given_sizes,

@@ -30,12 +30,11 @@ from dynacomp.capture.graph.graph import Graph, Node, map_parts, nodes_in
 from dynacomp.capture.graph.graph_sizes import aval as aval_with_sizes
 from dynacomp.capture.graph.graph_sizes import with_sizes
 from dynacomp.capture.graph.interpreter import run_body
-from dynacomp.capture.hosting.rebuilt import is_library_arg
+from dynacomp.capture.hosting.rebuilt import LibraryArg, is_library_arg
 from dynacomp.capture.symbolic.libraries import is_host, label, looks_inside
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.tracing.failures import enter_class, enter_others
-from dynacomp.capture.tracing.lowered_args import (
-    LibraryArg,
+from dynacomp.capture.tracing.lowered_parts import (
     called_by,
     leaf_nodes,
     library_args,

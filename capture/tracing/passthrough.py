@@ -45,7 +45,7 @@ from dynacomp.capture.symbolic.libraries import is_host, is_library, label, look
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.tracing.failures import enter_class, enter_others
 from dynacomp.capture.tracing.handed_on import literals
-from dynacomp.capture.tracing.lowered_args import (
+from dynacomp.capture.tracing.lowered_parts import (
     OBJECT_CALLS,
     called_by,
     leaf_nodes,

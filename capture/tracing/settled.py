@@ -25,21 +25,14 @@ from dynacomp.capture.bodies.placement import is_staged
 from dynacomp.capture.graph.avals import is_numpy_dtype
 from dynacomp.capture.graph.graph import CALL_FUNCTION, GET_ATTR, Node, leaves_in, map_parts, nodes_in
 from dynacomp.capture.graph.interpreter import materialise
+from dynacomp.capture.graph.sizes import is_symbolic
+from dynacomp.capture.hosting.rebuilt import LibraryArg, is_library_arg
 from dynacomp.capture.symbolic.libraries import module_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.tracing.abstract_evaluation import Outcome, abstract
 from dynacomp.capture.tracing.alike_calls import OPERATORS
 from dynacomp.capture.tracing.failures import Failed
-from dynacomp.capture.tracing.lowered_args import (
-    LibraryArg,
-    called_by,
-    is_library_arg,
-    is_symbolic,
-    leaf_nodes,
-    library_args,
-    lowered_sizes,
-    may_be_asked,
-)
+from dynacomp.capture.tracing.lowered_parts import called_by, leaf_nodes, library_args, lowered_sizes, may_be_asked
 from dynacomp.capture.tracing.passthrough import is_of_jax
 from dynacomp.capture.tracing.traces import on_tracers
 from dynacomp.capture.values.computed import ArrayV

@@ -39,7 +39,7 @@ from dynacomp.capture.graph.silence import noting
 from dynacomp.capture.graph.sizes import Size
 from dynacomp.capture.hosting.library_reads import guard_reads
 from dynacomp.capture.hosting.outward import prints
-from dynacomp.capture.hosting.rebuilt import is_library_arg
+from dynacomp.capture.hosting.rebuilt import LibraryArg, is_library_arg
 from dynacomp.capture.symbolic.libraries import (
     decorates,
     has_effect,
@@ -56,17 +56,8 @@ from dynacomp.capture.tracing import settled
 from dynacomp.capture.tracing.abstract_evaluation import Outcome, evaluated, is_nothing, reach_rules
 from dynacomp.capture.tracing.failures import enter_others
 from dynacomp.capture.tracing.handed_on import with_functions, wraps
-from dynacomp.capture.tracing.lowered_args import (
-    OBJECT_CALLS,
-    LibraryArg,
-    given_sizes,
-    hands_on,
-    is_for_jax,
-    leaf_nodes,
-    lower_arg,
-    lower_arguments,
-    standins_in,
-)
+from dynacomp.capture.tracing.lowered_args import hands_on, is_for_jax, lower_arg, lower_arguments
+from dynacomp.capture.tracing.lowered_parts import OBJECT_CALLS, given_sizes, leaf_nodes, standins_in
 from dynacomp.capture.tracing.passthrough import Passed
 from dynacomp.capture.tracing.settings import held, holding, maker, traced_under, under
 from dynacomp.capture.values.computed import ArrayV, LibraryV, NeedsConcrete, NumberV

@@ -44,7 +44,7 @@ from dynacomp.capture.tracing.failures import (
     may_enter,
     saw_values,
 )
-from dynacomp.capture.tracing.lowered_args import leaf_nodes, rebuild, shows_values
+from dynacomp.capture.tracing.lowered_parts import leaf_nodes, rebuild, shows_values
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.computed import NeedsConcrete, ScalarV
 from dynacomp.capture.wrapping.ndarrays import holds_numpy

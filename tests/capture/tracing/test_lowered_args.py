@@ -12,16 +12,9 @@ import pytest
 
 import dynacomp
 from dynacomp.capture.graph.avals import Aval
-from dynacomp.capture.graph.graph import PLACEHOLDER, Node, Tree
-from dynacomp.capture.tracing.lowered_args import (
-    MAX_LITERAL,
-    LibraryArg,
-    fails_now,
-    leaf_nodes,
-    parameter_names,
-    parts,
-    rebuild,
-)
+from dynacomp.capture.graph.graph import PLACEHOLDER, Node
+from dynacomp.capture.tracing.lowered_args import MAX_LITERAL, parameter_names
+from dynacomp.capture.tracing.lowered_parts import parts
 from tests.capture.program_kit import captured, check_one_graph
 
 X = jnp.arange(3.0)
@@ -62,30 +55,6 @@ class Pair:
     @classmethod
     def tree_unflatten(cls, name, leaves):
         return cls(*leaves, name)
-
-
-@pytest.mark.parametrize(("lowered", "real"), [
-    (A, "first"), ([A, (B, 3)], ["first", ("second", 3)]),
-    ({"k": A, "s": slice(1, B)}, {"k": "first", "s": slice(1, "second")}),
-    (Tree(jax.tree.structure({"p": 0, "q": 0}), (B, A)), {"p": "second", "q": "first"}),
-    (LibraryArg(dict, (), {"n": LibraryArg(list, ((A, B),), {})}), {"n": ["first", "second"]})])
-def test_what_was_lowered_is_rebuilt(lowered, real):
-    assert rebuild(lowered, dict(ENV)) == real
-
-
-def test_what_a_library_makes_is_made_once():
-    made = []
-    arg = LibraryArg(lambda x: made.append(x) or object(), (A,), {})
-    one, two = rebuild([arg, arg], dict(ENV))
-    assert one is two and made == ["first"]
-
-
-def test_parts_are_found_through_everything_once():
-    arg = LibraryArg(list, (A,), {})
-    tree = Tree(jax.tree.structure([0]), (B,))
-    found = list(parts({"a": [arg, arg], "t": tree, "s": slice(A, None, 2)}))
-    assert list(leaf_nodes([arg, tree, slice(B, None)])) == [A, B, B]
-    assert found.count(A) == 2 and tree.treedef in found and found.count(2) == 1
 
 
 def test_parameters_that_are_functions_are_known_by_name():
@@ -220,15 +189,6 @@ def test_the_order_of_a_dict_decides_nothing_of_the_graph():
         assert list(made) == list(step(params, x)[1]) == ["b", "head", "w"]
     assert graphs[0] == graphs[1]
     assert len(graphs[0]) == 5  # each once, though the tree is passed twice
-
-
-def test_a_call_that_hands_functions_back_does_not_fail_for_that():
-    """Whether a call fails at known sizes is asked of its arrays alone: `eqx.apply_updates` returns activations too."""
-    def call(x):
-        return len(x) * x, jax.nn.relu
-
-    cap = types.SimpleNamespace(libraries=types.SimpleNamespace(overhears=True))
-    assert not fails_now(cap, call, ((node("x"),), {}))
 
 
 class Metres(float):
