@@ -12,17 +12,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from dynacomp.capture.arithmetic import arrays, powers
-from dynacomp.capture.bodies.placement import lives_at
+from dynacomp.capture.bodies.placement import is_tracer, lives_at
 from dynacomp.capture.builtins.builtin_rows import NONE, row
 from dynacomp.capture.graph import sized_calls, sized_parts
+from dynacomp.capture.graph.avals import is_numpy_dtype
 from dynacomp.capture.numbers import dynamic_scalars, size_values
 from dynacomp.capture.numbers.host_functions import as_scalar
 from dynacomp.capture.rows import alike_items
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.values.constant import Const, is_const, object_of, stands_for
 from dynacomp.capture.values.questions import is_graph_array, is_size
 from dynacomp.capture.values.value import Value, children, is_changing, now
+from dynacomp.capture.wrapping.ndarrays import is_jax_array
 
 
 @row(jnp.squeeze)
@@ -206,3 +209,17 @@ def _joins(fn: Any, of_rows: Any, least: int = 1) -> None:
 for _name in ("array", "asarray", "stack", "vstack", "hstack", "column_stack"):
     _joins(getattr(jnp, _name), getattr(sized_calls, _name.removeprefix("as")))
 _joins(jnp.concatenate, sized_calls.concatenate, least=2)
+
+
+@row(np.dtype)
+def _dtype(cap: Capture, *args: Value, **kwargs: Value) -> Value:
+    """Of an array of JAX it is that of its numbers; of one that is no tracer JAX warns of it."""
+    if len(args) != 1 or kwargs or not (is_jax_array(args[0]) and is_numpy_dtype(args[0].aval.dtype)):
+        return OPERATIONS.instantiate(cap, np.dtype, [*args], kwargs)
+    if WARNS is not None and not is_tracer(cap, args[0], jax.core.Tracer):
+        return OPERATIONS.enter(cap, Const(WARNS.fget), [args[0]])
+    return cap.getattr(args[0], "dtype")
+
+
+# What NumPy calls, from 2.4 on.
+WARNS: Any = vars(jax.Array).get("__numpy_dtype__") if np.lib.NumpyVersion(np.__version__) >= "2.4.0" else None

@@ -97,7 +97,8 @@ def holds_numpy(cap: Capture, value: Value) -> bool:
 
 
 def is_numpy_function(obj: Any) -> bool:
-    return id(obj) in FUNCTIONS
+    """One of NumPy's, or another library's ufunc in C (`scipy.special.binom`): one on objects calls Python."""
+    return id(obj) in FUNCTIONS or type(obj) is np.ufunc and not any("O" in loop for loop in obj.types)
 
 
 ASKING = {"_wrapreduction", "_wrapreduction_any_all", "_wrapfunc"}  # by which NumPy calls an array's own method

@@ -1,5 +1,7 @@
 """Functions of JAX where sizes are symbolic: one entry for all of them."""
 
+import warnings
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -122,3 +124,23 @@ def test_a_permutation_of_one_element_and_of_what_is_no_key():
             fn(jnp.ones(3), jnp.arange(5))
         said.append(str(error.value))
     assert said[0] == said[1]
+
+
+@pytest.mark.parametrize("way", [lambda f: f, jax.jit, jax.vmap])
+def test_the_dtype_of_an_array_is_that_of_its_numbers(way):
+    """NumPy warns of it, in each call."""
+    def typed(x):
+        return jnp.ones(2, np.dtype(x)) * np.dtype(x.astype(jnp.int16) + 1).itemsize
+
+    def program(x):
+        return way(typed)(x)
+
+    compiled = dynacomp.jit(program, backend="eager")
+    for n in (3, 5, 7):
+        x = jnp.arange(float(n))
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            want, plain = program(x), len(said)
+            got = compiled(x)
+        assert jnp.array_equal(got, want) and got.dtype == want.dtype and len(said) == 2 * plain
+    assert not dynacomp.stats()["breaks"]

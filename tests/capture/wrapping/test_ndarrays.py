@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.special
 
 import dynacomp
 from dynacomp import counters
@@ -190,3 +191,24 @@ def test_how_an_array_is_copied_is_a_constant():
         return x * np.array([1.0, 2.0], copy=np._CopyMode.IF_NEEDED, dtype=np.float32)
 
     check_one_graph(f, (jnp.arange(2.0),), (jnp.ones(2),))
+
+
+def test_ufuncs_of_other_libraries_are_computed_as_numpys_are():
+    def program(x, n):
+        ways = scipy.special.binom(np.arange(3)[None, :], np.arange(3)[:, None])
+        return ways @ x[:3], x * scipy.special.gamma(np.arange(x.shape[0]) + 1.0) * scipy.special.gamma(n)
+
+    compiled = dynacomp.jit(program)
+    for i in range(3, 7):
+        for one, other in zip(program(jnp.arange(i + 0.0), i + 0.5), compiled(jnp.arange(i + 0.0), i + 0.5)):
+            assert one.dtype == other.dtype and jnp.allclose(one, other)
+    assert not dynacomp.stats()["breaks"]
+
+
+def test_a_ufunc_of_the_programs_is_not():
+    seen = []
+    doubled = np.frompyfunc(lambda a: (seen.append(a), a * 2)[1], 1, 1)
+    compiled = dynacomp.jit(lambda x: x * doubled(np.arange(3)).astype(np.float32))
+    for calls in (1, 2, 3):
+        assert jnp.array_equal(compiled(jnp.ones(3)), jnp.array([0.0, 2, 4]))
+        assert seen == [0, 1, 2] * calls
