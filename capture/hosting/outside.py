@@ -19,6 +19,7 @@ import functools
 import gc
 import logging
 import operator
+import sys
 import threading
 import types
 from collections.abc import Callable, Collection, Iterable
@@ -240,19 +241,26 @@ def _object_again(obj: Any, parts: tuple[Any, ...]) -> None:
 
 
 def _in_class(cls: type) -> tuple[Any, ...]:
-    return parts_of({name: held for name, held in entries(cls).items() if name not in OF_PYTHON})
+    own = {name: held for name, held in entries(cls).items() if name not in OF_PYTHON}
+    noted = own.pop(FIELDS, {})
+    return parts_of({**own, **{sys.intern(f"{FIELDS}.{name}"): field for name, field in noted.items()}})
 
 
 OF_PYTHON = frozenset({"__doc__", "__annotations__", "__abstractmethods__", "_abc_impl"})  # Python fills some late
+FIELDS = "__dataclass_fields__"  # Flax puts another dict of the same ones there whenever it derives a class
 
 
 def _class_again(cls: type, parts: tuple[Any, ...]) -> None:
     half = len(parts) // 2
     was = dict(zip(parts[:half], parts[half:]))
-    for name in entries(cls).keys() - was.keys() - OF_PYTHON:
+    noted = {name.removeprefix(f"{FIELDS}."): was.pop(name) for name in [*was] if name.startswith(f"{FIELDS}.")}
+    if noted:
+        was[FIELDS] = noted
+    for name in entries(cls).keys() - was.keys() - OF_PYTHON - {FIELDS}:
         type.__delattr__(cls, name)
     for name, held in was.items():
-        if entries(cls).get(name, was) is not held:
+        now = entries(cls).get(name, was)
+        if now is not held and (name != FIELDS or now != held):
             type.__setattr__(cls, name, held)
 
 

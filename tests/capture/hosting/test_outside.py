@@ -1,5 +1,6 @@
 """What code that a library runs changes around it: noticed and put back, and changed at each call, as in eager JAX."""
 
+import dataclasses
 import functools
 import itertools
 import random
@@ -234,3 +235,56 @@ def test_what_stands_in_defaults_is_changed_once_a_call():
     dynacomp.reset()
     assert run(lambda f: dynacomp.jit(f, backend="eager")) == run(lambda f: f)
     assert set(dynacomp.stats()["breaks"]) <= {"effect", "effect_in_body", "scalar_branch"}
+
+
+class Rematerialised(linen.Module):
+    width: int
+
+    @linen.compact
+    def __call__(self, x, scale):
+        return jnp.tanh(linen.Dense(self.width)(x)) * scale
+
+
+class Stack(linen.Module):
+    """`linen.remat` makes a class in each call; Flax takes fields of the one it is derived from away, and puts another
+    dict of the same ones there."""
+
+    @linen.compact
+    def __call__(self, x):
+        for n in range(2):
+            x = linen.remat(Rematerialised, static_argnums=(2,))(3, name=f"layer{n}")(x, n + 1)
+        return x
+
+
+def test_a_class_that_flax_derives_from_has_its_fields_as_before():
+    net, x, fields = Stack(), jnp.ones((2, 3)), [*Rematerialised.__dataclass_fields__]
+    params = net.init(jax.random.key(0), x)
+
+    def step(params, x):
+        return jax.value_and_grad(lambda p: (net.apply(p, x) ** 2).sum())(params)
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(step, backend="eager")
+    for n in range(3):
+        got, want = compiled(params, x * n), step(params, x * n)
+        assert jax.tree.all(jax.tree.map(lambda a, b: jnp.allclose(a, b, rtol=1e-5, atol=1e-6), got, want))
+    stats = dynacomp.stats()
+    assert not stats["breaks"] and not stats["frames_eager"] and stats["frames_captured"] == 1
+    assert [*Rematerialised.__dataclass_fields__] == fields
+
+
+def test_fields_of_a_class_that_were_taken_away_are_put_back():
+    @dataclasses.dataclass
+    class Point:
+        x: int
+        y: int
+
+    fields = dict(Point.__dataclass_fields__)
+    outside = Outside()
+    outside.keep([Point], ())
+    Point.__dataclass_fields__ = dict(fields)
+    assert not outside.restore()
+    del Point.__dataclass_fields__["y"]
+    assert outside.restore() and Point.__dataclass_fields__ == fields
+    del Point.__dataclass_fields__
+    assert outside.restore() and Point.__dataclass_fields__ == fields
