@@ -53,13 +53,18 @@ def process(names: list[str], backend: str) -> Iterator[Result]:
             if time.time() - out.stat().st_mtime > SILENCE:
                 os.kill(child.pid or 0, signal.SIGKILL)
                 child.join()
-            lines = out.read_text().splitlines()
+            lines = whole_lines(out)
             yield from (Result(**json.loads(line)) for line in lines[read:])
             read = len(lines)
-        lines = out.read_text().splitlines()
+        lines = whole_lines(out)
         yield from (Result(**json.loads(line)) for line in lines[read:])
         if len(lines) < len(names):
             yield Result(names[len(lines)], crash=ending(child.exitcode))
+
+
+def whole_lines(out: Path) -> list[str]:
+    """What the child has written, but for a line that it is writing."""
+    return out.read_text().rpartition("\n")[0].splitlines()
 
 
 def ending(code: int) -> str:

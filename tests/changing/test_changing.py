@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import pytest
 
 from tests.changing.kit import ENTRIES, Outcome, as_near, load, outcome, unlike
-from tests.changing.run import results
+from tests.changing.run import results, whole_lines
 from tests.changing.variants import VARIANTS, everything
 
 SEED = int(os.environ.get("DYNACOMP_TEST_SEED", "0"))
@@ -74,6 +74,13 @@ def test_rounding_is_judged_by_64_bits():
     right, off, wrong = (Outcome(jnp.float32(v) * jnp.ones(()), None, "") for v in (6e-8, 0.0, 1e-3))
     assert unlike(right, off) and as_near(cancels, (x,), right, off)
     assert not as_near(cancels, (x,), right, wrong) and not as_near(cancels, (x,), right, Outcome(1, None, ""))
+
+
+def test_a_line_that_is_being_written_is_not_read(tmp_path):
+    out = tmp_path / "results"
+    for text, lines in (("", []), ('{"name": "a', []), ('{"a": 1}\n{"b"', ['{"a": 1}']), ("1\n2\n", ["1", "2"])):
+        out.write_text(text)
+        assert whole_lines(out) == lines
 
 
 def test_every_entry_returns_something_plainly():

@@ -48,6 +48,31 @@ def test_sizes_that_are_found_equal_are_one_from_then_on(scope):
     assert scope.is_zero(k * 2 - n - k) and scope.is_zero(n - k) and noted(scope) == before
 
 
+def test_multiples_that_are_equal_are_of_equal_sizes(scope):
+    n, k = scope.symbol("n"), scope.symbol("k", 3)
+    assert scope.is_zero(4 * k - 2 * n) and canonical(n) == canonical(2 * k)
+    assert scope.is_zero(2 * n - 12) and canonical(k * n) == 18
+
+
+def test_a_size_whose_double_is_a_constant_is_one():
+    """An operation of the constant and one of the double did not fit together: XLA had it, or eager JAX."""
+    table = jnp.arange(12.0)
+
+    def program(x, k):
+        y = jnp.concatenate([x, x])
+        if y.shape[0] == 12:
+            return jnp.broadcast_to(y[:, None], (12, 3)) + table[:, None], jnp.ones((2 * x.shape[0], 3)) * table[:, None]
+        z = y + k
+        return (jnp.broadcast_to(z[:, None], (k.shape[0], 3)) if len(k) == 16 else z), y
+
+    compiled = dynacomp.jit(program)
+    for n in (4, 6, 5, 8, 7, 6):
+        x, k = jnp.arange(n) * 0.5, jnp.ones(2 * n)
+        for want, got in zip(program(x, k), compiled(x, k)):
+            np.testing.assert_array_equal(got, want)
+    assert dynacomp.stats()["frames_captured"] == 4 and not dynacomp.stats()["frames_eager"]
+
+
 def test_equality_is_decided_only_where_it_is_asked(scope):
     n, k = scope.symbol("n"), scope.symbol("k", 6)
     assert n != k and noted(scope) == []
