@@ -61,7 +61,8 @@ def test_a_size_whose_double_is_a_constant_is_one():
     def program(x, k):
         y = jnp.concatenate([x, x])
         if y.shape[0] == 12:
-            return jnp.broadcast_to(y[:, None], (12, 3)) + table[:, None], jnp.ones((2 * x.shape[0], 3)) * table[:, None]
+            column, rows = table[:, None], 2 * x.shape[0]
+            return jnp.broadcast_to(y[:, None], (12, 3)) + column, jnp.ones((rows, 3)) * column
         z = y + k
         return (jnp.broadcast_to(z[:, None], (k.shape[0], 3)) if len(k) == 16 else z), y
 
