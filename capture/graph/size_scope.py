@@ -195,7 +195,8 @@ class Scope:
 def unify(scope: Scope, expr: Size) -> None:
     """Makes use of `expr == 0`: the youngest atom that stands alone in it, symbols before quotients, is what the
     others make it. Where none does, the relation alone is known."""
-    least: Any = expr // math.gcd(*(k for _, k in expr.terms))  # 2*n - 12 says that n is 6
+    whole: Any = expr
+    least = whole // math.gcd(*(k for _, k in expr.terms))  # 2*n - 12 says that n is 6
     alone = [(mono[0][0], k) for mono, k in least.terms
              if abs(k) == 1 and len(mono) == 1 and mono[0][1] == 1 and mono[0][0].op == SYMBOL]
     for atom, k in sorted(alone, key=lambda found: (found[0].op != SYMBOL, -found[0].index)):
