@@ -78,7 +78,8 @@ class Region:
     is one operation even where JAX stages a program. symbols: its unknown sizes. origin: the region at known sizes,
     where that is not its jaxpr at them. tell: says why it is derived for one size after the other. listening: runs
     what derives: rules of the program's are Python code. lasting: whether that may be kept. one_way: called where a
-    backward pass may be asked for that there is none of.
+    backward pass may be asked for that there is none of. wide: whether JAX had 64 bits where it was traced: what is
+    derived of it later (the backward pass of what stands in a `with jax.enable_x64(True)`) has them, too.
     lock: one for all regions whose sizes are those of one scope.
     """
 
@@ -91,6 +92,7 @@ class Region:
     listening: Callable[[Callable[[], Any]], Any] = lambda derive: derive()
     lasting: Callable[[], bool] = lambda: True
     one_way: Callable[[], Any] = lambda: None
+    wide: bool = field(default_factory=lambda: jax.enable_x64.value)
     lock: Any = field(default_factory=threading.RLock)
     derived: dict[Any, Derived] = field(default_factory=dict)
     known: dict[Sizes, Region] = field(default_factory=dict)
@@ -147,7 +149,8 @@ class Region:
         return made
 
     def _made(self, derive: Callable[[Region], Any]) -> Any:
-        return derive(self) if derive is Region.compiled else self.listening(lambda: derive(self))
+        with jax.enable_x64(self.wide):
+            return derive(self) if derive is Region.compiled else self.listening(lambda: derive(self))
 
     def run(self, sizes: Sizes, *arrays: Any) -> Sequence[Any]:
         """The compiled program on arrays."""

@@ -578,3 +578,33 @@ def test_loops_are_reversed_where_jax_knows_their_ends(fn, transform, caplog):
         assert len(SEEN) == 2 * before
     assert dynacomp.stats()["frames_captured"]
     assert (transform is not REVERSED["linearize"] and fn is counted_loop) == ("one by one" in caplog.text)
+
+
+def of_64_bits(x, n):
+    def loss(x):
+        with jax.enable_x64(True):
+            print(end="")
+            return (x * x).sum() * n
+    return jax.grad(loss)(x), jax.vmap(loss)(x)
+
+
+def through_64_bits(x, n):
+    def loss(x):
+        with jax.enable_x64(True):
+            y = jnp.asarray(x, jnp.float64) * n
+            print(end="")
+            z = jnp.sin(y)
+        return z.astype(jnp.float32).sum()
+    return jax.value_and_grad(loss)(x)
+
+
+@pytest.mark.parametrize("program", [of_64_bits, through_64_bits])
+def test_what_is_traced_with_64_bits_is_derived_with_them(program):
+    """The backward pass runs where the `with` statement has ended (our TypeError: an input was float64)."""
+    compiled = dynacomp.jit(program)
+    for i in range(5):
+        x = jnp.ones((2, 2)) * (i + 1)
+        for want, got in zip(*map(jax.tree.leaves, (program(x, float(i)), compiled(x, float(i))))):
+            assert got.dtype == want.dtype
+            np.testing.assert_allclose(got, want, rtol=1e-6)
+    assert not dynacomp.stats()["frames_eager"].keys() - {"no_ops", "idle"}
