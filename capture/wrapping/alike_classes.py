@@ -26,6 +26,7 @@ from typing import Any
 from jax._src.tree_util import _registry as REGISTRY
 
 from dynacomp.capture.base.classes import entries, module_name, mro
+from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.marks import Mark
 from dynacomp.capture.symbolic.libraries import rows_of
@@ -124,9 +125,16 @@ HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 
 def may_be_anew(cls: type) -> bool:
     """Whether `said` tells all that there is to a class. JAX's structures of trees hold the class itself, libraries
-    may look into theirs."""
-    return is_local(cls) and not any(rows_of(module_name(base)) or is_local(base) and (
-        base in REGISTRY or any(type(raw) is SLOT for raw in entries(base).values())) for base in mro(cls))
+    may look into theirs, and keys of a namespace that are no names are the program's to compare."""
+    return is_local(cls) and not any(
+        rows_of(module_name(base)) or is_local(base) and (base in REGISTRY or _is_special(base)) for base in mro(cls))
+
+
+def _is_special(cls: type) -> bool:
+    try:
+        return any(type(raw) is SLOT for raw in entries(cls).values())
+    except Break:
+        return True
 
 
 def says(known: Any, cls: Any) -> bool:

@@ -297,9 +297,12 @@ def test_calls_beyond_the_limit_cost_little_and_heed_the_stance(monkeypatch):
 
 
 def test_what_never_settles_is_left_to_python(caplog):
-    """A class that each call makes anew, alive at a break: each capture serves one call."""
+    """A class with a metaclass that each call makes anew, alive at a break: each capture serves one call."""
     def scaled(x):
-        class Scale:
+        class Meta(type):
+            pass
+
+        class Scale(metaclass=Meta):
             by = 2.0
 
         made = Scale()
