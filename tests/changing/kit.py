@@ -244,9 +244,10 @@ class Result:
 
 
 def run(e: Entry, backend: str = "auto") -> Result:
-    """Runs an entry plainly and compiled, call by call."""
+    """Runs an entry plainly and compiled, call by call. Nothing is recalled from disk: many entries share the code of
+    a variant, where captures that break at the call of another function would serve."""
     dynacomp.reset()
-    compiled = dynacomp.jit(e.fn, backend=backend, **e.options)
+    compiled = dynacomp.jit(e.fn, backend=backend, **{**e.options, "options": {"recall": False}})
     states = [() if e.state is None else (e.state(),) for _ in range(2)]
     result = Result(e.name, allowed=e.captures, codes=e.frames)
     for number, args in enumerate(e.calls, 1):
@@ -265,8 +266,8 @@ def labelled(difference: str, number: int, args: Any) -> str:
 
 def count(result: Result, stats: dict[str, Any]) -> None:
     """Captures and what ran plainly; a code object's first capture is no recompile."""
-    result.captures = stats["frames_captured"] + stats["frames_recalled"]  # what an earlier entry has left counts too
-    result.codes = max(1, min(result.codes, result.captures - stats["recompiles"]))
+    result.captures = stats["frames_captured"]
+    result.codes = max(1, min(result.codes, stats["frames_captured"] - stats["recompiles"]))
     for reason, times in itertools.chain(stats["frames_eager"].items(), stats["breaks"].items()):
         if reason in NO_EXCUSE:
             result.plain[reason] = result.plain.get(reason, 0) + times
