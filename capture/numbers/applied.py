@@ -7,8 +7,10 @@
 from __future__ import annotations
 
 import hashlib
+import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -96,34 +98,56 @@ class Applied:
     kwargs: Any = field(compare=False)
     changes: int | None = None
     quiet_below: float = field(default=0, compare=False)  # up to which number its result, a number, is compared so
-    rest: Any = field(init=False, compare=False)  # what follows the Givens in `args`; None where some are elsewhere
+    says: bool = field(init=False, compare=False)  # `may_say` must be asked before each call
+    run: Any = field(init=False, compare=False)  # `fn`, which raises what NumPy would warn of
+    laid: Any = field(init=False, compare=False)  # see there
 
     def __post_init__(self) -> None:
-        others = (i for i, arg in enumerate(self.args) if not isinstance(arg, Given) or arg.index != i)
-        n = next(others, len(self.args))
-        rest = tuple(self.args[n:])
-        known = self.changes is None and not holds_given((rest, self.kwargs))
-        object.__setattr__(self, "rest", rest if known else None)
+        name, silent = _own_name(self.fn), self.fn is operator.getitem or type(self.fn) in SILENT
+        known = (("says", name in SAYING | OF_ITEMS), ("run", self.fn if silent else partial(raising, self.fn)),
+                 ("laid", None if holds_given(self.kwargs) else laid(tuple(self.args))))
+        for what, found in known:
+            object.__setattr__(self, what, found)
 
     def __call__(self, *given: Any) -> Any:
-        if self.rest is not None and _own_name(self.fn) not in OF_ITEMS:  # the usual case, in half of the time
-            return raising(self.fn, *given, *self.rest, **self.kwargs)
         changed: Any = None
         if self.changes is not None and self.changes != FIRST:
             changed = given[self.changes].copy()
             given = (*given[:self.changes], changed, *given[self.changes + 1:])
-        args, kwargs = put(self.args, given), put(self.kwargs, given)
-        if may_say(self.fn, args, kwargs):
+        if self.laid is not None:  # the usual case, in a part of the time
+            args, kwargs = self.laid(given), self.kwargs
+        else:
+            args, kwargs = put(self.args, given), put(self.kwargs, given)
+        if self.says and may_say(self.fn, args, kwargs):
             raise ValueError(f"{_name(self.fn)} may warn of these arguments")
         if self.changes == FIRST:
             changed = args[0].copy()
             args = (changed, *args[1:])
-        found = raising(self.fn, *args, **kwargs)
+        found = self.run(*args, **kwargs)
         return found if changed is None else changed
 
     def __repr__(self) -> str:
         changes = "" if self.changes is None else "!" if self.changes == FIRST else f"!{self.changes}"
         return f"{_name(self.fn)}{changes}{described((self.args, self.kwargs))}"
+
+
+SILENT = frozenset({Applied, operator.attrgetter})  # of what they call, NumPy warns of nothing, or it raises there
+
+
+def laid(args: tuple[Any, ...]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]] | None:
+    """`put` for these arguments, without a walk through them; None where there are things among them that hold others:
+    each call has its own lists.
+
+        >>> laid((Given(1), "a", Given(0)))((1, 2))
+        (2, 'a', 1)
+    """
+    if all(isinstance(arg, Given) and arg.index == i for i, arg in enumerate(args)):
+        return tuple
+    if any(type(arg) in (tuple, list, dict, slice) for arg in args):
+        return None
+    order = [len(args) + arg.index if isinstance(arg, Given) else i for i, arg in enumerate(args)]
+    taken = operator.itemgetter(*order, 0)  # of one place alone it would give no tuple
+    return lambda given: taken(args + given)[:-1]
 
 
 def holds_given(tree: Any) -> bool:
@@ -140,7 +164,7 @@ def put(tree: Any, given: tuple[Any, ...]) -> Any:
     if isinstance(tree, Given):
         return given[tree.index]
     if type(tree) in (tuple, list):
-        return type(tree)(put(x, given) for x in tree)
+        return type(tree)([put(x, given) for x in tree])
     if type(tree) is dict:
         return {k: put(x, given) for k, x in tree.items()}
     if type(tree) is slice:

@@ -1,8 +1,9 @@
 """`numbers.applied`: recipes as functions of what changes."""
 
 import numpy as np
+import pytest
 
-from dynacomp.capture.numbers.applied import FIRST, Applied, Given, described, written
+from dynacomp.capture.numbers.applied import FIRST, Applied, Given, described, laid, written
 
 
 def test_recipes_tell_what_differs():
@@ -27,3 +28,28 @@ def test_what_a_call_writes_even_where_that_changes_nothing():
     assert [id(x) for x in written(np.copyto, (b, a), {})] == [id(b)]
     assert [id(x) for x in written(np.add.at, (b, [0], a[:1]), {})] == [id(b)]
     assert not (a.any() or b.any() or c.any()) and a.flags.writeable
+
+
+def test_a_call_neither_names_nor_walks_through_what_it_applies():
+    class Counted:
+        named = 0
+
+        def __call__(self, *args):
+            return args
+
+        def __repr__(self):
+            Counted.named += 1
+            return "counted"
+
+    made = Applied(Counted(), (Given(1), "a", Given(0)), {})
+    before = Counted.named
+    assert made.laid is not None and made(1, 2) == (2, "a", 1) and Counted.named == before
+    inner, before = Applied(made, (Given(0), [Given(1)]), {}), Counted.named
+    assert inner.laid is None and inner(1, 2) == ([2], "a", 1) and Counted.named == before
+    assert laid(([],)) is None and laid((3,))(()) == (3,) and laid((Given(2),))((0, 1, 2)) == (2,)
+
+
+def test_what_numpy_would_warn_of_raises():
+    for made in (Applied(np.divide, (Given(0), 0.0), {}), Applied(np.mean, (Given(0),), {})):
+        with pytest.raises((FloatingPointError, ValueError)):
+            made(np.ones(0) if made.says else np.float64(1))
