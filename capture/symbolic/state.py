@@ -60,6 +60,9 @@ class Known:
     shells: dict[int, tuple[Value, Any]] = field(default_factory=dict)  # id of a Value, and of its shell → both
     tuples: dict[int, Value] = field(default_factory=dict)  # id of a tuple of constants that libraries see → its Value
     ids: dict[int, Any] = field(default_factory=dict)  # id of an object, or of what stands for it → its IdV
+    numbers_asked: tuple[list[Value], list[Value]] = field(default_factory=lambda: ([], []))  # numbers and strings
+    #                                                                whose ids were asked for: those that change, others
+    changing_asked: Any = None  # where the last one of the former was, a Lesson
     names: dict[tuple[int, str], Const] = field(default_factory=dict)  # (id of a globals, name) → what was read
     built_in: dict[tuple[int, str], Const] = field(default_factory=dict)  # the same of names that it has not itself
     resolved: dict[tuple[int, str, int], Any] = field(default_factory=dict)  # what `class_attrs.resolve` found, guarded

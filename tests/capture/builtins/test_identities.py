@@ -76,6 +76,59 @@ def test_an_id_that_was_kept():
     assert jnp.array_equal(compiled(b, X), X)
 
 
+def of_all(fn, calls, captures):
+    """Calls with other arguments each, beside plain Python: so many captures, no breaks."""
+    dynacomp.reset()
+    compiled = dynacomp.jit(fn)
+    for args in calls:
+        got, want = compiled(*args), fn(*args)
+        assert len(got) == len(want) and all(map(jnp.array_equal, got, want)), args[1:]
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] == captures and not stats["breaks"] and not stats["frames_eager"]
+
+
+def test_ids_of_sizes_that_change():
+    """Of a number that is looked at once nothing is asked; of two whether they are equal."""
+    def visit(x):
+        seen = set()
+        for part in (x.shape[0], x, 7):
+            if id(part) not in seen:
+                seen.add(id(part))
+        return x + len(seen), len(seen)
+
+    of_all(visit, [(jnp.ones(n),) for n in (3, 5, 9, 7, 4, 12, 7)], 3)
+
+
+def test_ids_of_numbers_that_change():
+    def asked(o, x):
+        seen = {id(o.n), id(o)}
+        return x + 1, id(o.m) in seen, id(o.n + 1) in seen, id(o) in seen, id(1) in seen
+
+    of_all(asked, [(SimpleNamespace(n=n, m=m), X) for n, m in ((4, 5), (6, 9), (7, 3), (5, 5), (8, 8), (2, 6))], 3)
+
+
+def test_ids_of_equal_numbers_are_not_guessed():
+    """Beyond those of which CPython keeps one object."""
+    def asked(o, x):
+        return x + 1, id(o.n) == id(o.m)
+
+    dynacomp.reset()
+    compiled, one, other = dynacomp.jit(asked), int("1000"), int("1000")
+    for n, m in ((4, 5), (6, 9), (one, one), (one, other), (other, one), (3, 3), (other, other), (1.5, 1.5), (one, 3)):
+        assert compiled(SimpleNamespace(n=n, m=m), X)[1] == (n is m)
+    nan = float("nan")
+    assert compiled(SimpleNamespace(n=nan, m=nan), X)[1] and not compiled(SimpleNamespace(n=nan, m=-nan), X)[1]
+
+
+def test_ids_of_numbers_beside_kept_ones():
+    kept = {id(3): 10.0, id(5): 20.0}
+    dynacomp.reset()
+    compiled = dynacomp.jit(lambda x: x * kept.get(id(x.shape[0]), 1.0))
+    for n in (4, 3, 5, 6, 8, 3, 5):
+        assert compiled(jnp.ones(n))[0] == {3: 10, 5: 20}.get(n, 1)
+    assert not dynacomp.stats()["frames_eager"]
+
+
 def test_thread_locals_are_read_in_their_thread():
     LOCAL.scale = 2.0
     compiled = captured(lambda x: x * getattr(LOCAL, "scale", 5.0), X)
