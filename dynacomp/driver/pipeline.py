@@ -118,7 +118,8 @@ def elsewhere(places: Collection[Any]) -> list[str]:
     first, default = jax.local_devices()[0], default_device()
     apart = [p for p in places if p.device_set != {first} or not isinstance(p, SingleDeviceSharding)]
     made = [] if default == first else [f"arrays are made on {default}, the default device"]
-    return [*(f"an input lies on {p}" for p in apart), *made]
+    meshed = [] if jax.sharding.get_abstract_mesh().empty else ["arrays are made on the mesh that jax.set_mesh has set"]
+    return [*(f"an input lies on {p}" for p in apart), *made, *meshed]
 
 
 def lowered_graph(made: Compiled, options: Options) -> Lowered:

@@ -3,6 +3,7 @@
 import logging
 from dataclasses import replace
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -114,6 +115,20 @@ def test_a_cache_folder_that_cannot_be_used_is_told_once(tmp_path, caplog):
             np.testing.assert_allclose(dynacomp.jit(f, options={"cache_dir": folder})(X), f(X), rtol=1e-6)
     (notice,) = dynacomp.notices.told()
     assert "cannot be used" in notice.reason and [r.getMessage() for r in caplog.records] == [str(notice)]
+
+
+@pytest.mark.parametrize("axes", [jax.sharding.AxisType.Auto, jax.sharding.AxisType.Explicit])
+def test_arrays_under_a_mesh_lie_where_jax_makes_them(axes):
+    """They lay on one device, and what was computed with them and with others of the mesh raised."""
+    mesh = jax.make_mesh((1,), ("rows",), axis_types=(axes,))
+    compiled = dynacomp.jit(lambda x: (x * 2 + 1, jnp.zeros(3)))
+    x = jnp.arange(4.0)
+    for _ in range(3):
+        with jax.set_mesh(mesh):
+            for y, like in zip(compiled(x), (x * 2 + 1, jnp.zeros(3))):
+                assert y.sharding == like.sharding and (y == like).all()
+        assert compiled(x)[0].sharding == x.sharding
+    assert dynacomp.stats()["frames_captured"] == 2
 
 
 def test_arrays_that_jax_makes_elsewhere_are_left_to_it(monkeypatch, caplog):
