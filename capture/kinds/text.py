@@ -24,7 +24,7 @@ from dynacomp.capture.kinds.iteration import elements, key_value
 from dynacomp.capture.numbers import host_functions, size_values
 from dynacomp.capture.reconstruct import runtime
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.values.callables import PartialV
+from dynacomp.capture.values.callables import MethodV, PartialV
 from dynacomp.capture.values.computed import ArrayV, LibraryV, NumberV
 from dynacomp.capture.values.constant import Const, is_exactly
 from dynacomp.capture.values.containers import DictV, ListV, SetV, TupleV, ViewV
@@ -94,6 +94,17 @@ def _of_partial(cap: Capture, x: PartialV, how: Any, spec: str) -> Value:
             is_constant(v) and not is_changing(v) or is_graph_array(v) or is_made_function(v) for v in held):
         raise Break("leaves", f"{how.__name__}() of a partial of something that may change")
     return _in_the_end(repr, x)
+
+
+def _of_method(cap: Capture, x: MethodV, how: Any, spec: str) -> Value:
+    """That of the object that it is bound to, which Python shows in the end where it shows its address."""
+    if spec or how not in (str, repr, format) or not is_made_function(x.func) and not is_constant(x.func):
+        return _of_constant(cap, x, how, spec)
+    held = text(cap, x.obj, repr)
+    if isinstance(held, LaterV):
+        return _in_the_end(repr, x)
+    parts = [Const("<bound method "), cap.getattr(x.func, "__qualname__"), Const(" of "), held, Const(">")]
+    return host_functions.concatenated(cap, parts) or fold(cap, host_functions.concat, *parts)
 
 
 def _of_member(cap: Capture, x: Value, how: Any, spec: str) -> Value:
@@ -243,6 +254,7 @@ CONTAINER_OPS["mod", Const] = CONTAINER_OPS["imod", Const] = percent
 define(TupleV, Kind(text=_of_tuple, display=_tuple))
 define(ObjectV, Kind(text=_by_method))
 define(PartialV, Kind(text=_of_partial))
+define(MethodV, Kind(text=_of_method))
 for _cls, _display in ((ListV, _list), (DictV, _mapping), (SetV, _set), (ViewV, _view)):
     define(_cls, Kind(text=_of_container, display=_display))
 for _kind, _text in (*((cls, _of_array) for cls in (ArrayV, LaterV, LibraryV, NumberV)),

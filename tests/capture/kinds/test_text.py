@@ -71,3 +71,33 @@ def test_what_looks_into_one_is_pythons():
     compiled = dynacomp.jit(looked_into, backend="eager")
     assert compiled(jnp.arange(3.0)).tolist() == [1.0, 2.0, 3.0]
     assert sum(dynacomp.stats()["breaks"].values()) == 1
+
+
+class Layer:
+    def __init__(self, k: float) -> None:
+        self.k = k
+
+    def apply(self, x):
+        return x * self.k
+
+
+class Shown(Layer):
+    def __repr__(self) -> str:
+        return f"Shown({self.k})"
+
+
+def methods(layer, x):
+    made = Shown(layer.k + 1)
+    return layer.apply(x), name_of(layer.apply), [f"{layer.apply} {layer.apply!r}", str(made.apply), repr(made.apply)]
+
+
+def test_texts_of_bound_methods():
+    """They were said to show an address that only Python knows: a break, also where nothing took the text."""
+    for cls in (Layer, Shown):
+        dynacomp.reset()
+        compiled = dynacomp.jit(methods)
+        for k in range(5):
+            layer, x = cls(float(k)), jnp.arange(3.0) + k
+            assert repr(compiled(layer, x)) == repr(methods(layer, x))
+        stats = dynacomp.stats()
+        assert not stats["breaks"] and not stats["frames_eager"] and stats["frames_captured"] == 2
