@@ -20,6 +20,7 @@ from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.numbers import dynamic_scalars, host_functions, scalar_ranges, size_values
+from dynacomp.capture.reconstruct.unknown_traces import compare_names
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.tracing.equinox_modules import refuse_method
@@ -43,7 +44,7 @@ from dynacomp.capture.values.questions import (
     own_class,
     type_name,
 )
-from dynacomp.capture.values.standing import IdV, LaterV, TraceStateV
+from dynacomp.capture.values.standing import IdV, LaterV, TracedNameV, TraceStateV
 from dynacomp.capture.values.value import NotConstant, Value, as_python, is_changing, now, type_of
 from dynacomp.capture.wrapping import ndarrays, partial_tables
 from dynacomp.capture.wrapping.builtin_subclasses import is_number, plain
@@ -447,6 +448,7 @@ UNKNOWN = (OpaqueV, StreamV)
 # Who computes an operator, and who says whether two objects are equal: the first of those that are asked.
 OPERANDS = Pairs(
     Pair(trace_states.compare, some=(TraceStateV,)),
+    Pair(compare_names, some=(TracedNameV,)),
     Pair(lambda cap, op, a, b: later.arithmetic(cap, op, a, b), some=(LaterV,)),
     Pair(_of_numpy, some=(NdArrayV,)),
     Pair(_of_classes, some=(Const,)),
@@ -469,7 +471,7 @@ EQUALITY = Pairs(
     Pair(_equal_dicts, every=(DictV,)),
     Pair(_equal_floats, every=(Const, ScalarV)),
     Pair(_equal_by_operator, every=(Const, NumberV, SizeV, ScalarV, SetV, ViewV)),
-    Pair(_equal_by_operator, some=(ArrayV, NdArrayV, ObjectV, LibraryV)),
+    Pair(_equal_by_operator, some=(ArrayV, NdArrayV, ObjectV, LibraryV, TracedNameV)),
     Pair(_equal_slices, some=(SliceV,), every=(SliceV, Const)),
     Pair(_equal_tuples, some=(TupleV,), every=(TupleV, Const)),
     Pair(_same),

@@ -7,11 +7,13 @@ arrays and tracers, and a frame runs under one trace from beginning to end: all 
     type(x) is Repeated                      # False, whoever transforms the caller
     type(x) in GRAPH_REGISTRY                # False, but for a table of JAX's own classes
     dataclasses.is_dataclass(x)              # False: no class of theirs has `__dataclass_fields__`
+    type(x).__name__ == "Repeated"           # False: none of theirs is called so
     made.jax_trace == current_jax_trace()    # True where the frame itself has made it (NNX's Variables)
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,10 +26,12 @@ from dynacomp.capture.graph.avals import ARRAY_TYPE, KEY_TYPE
 from dynacomp.capture.reconstruct.emit import made
 from dynacomp.capture.symbolic.generator_finalization import LEAVES
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.values.constant import is_const, peek
+from dynacomp.capture.values.constant import Const, is_const, peek
 from dynacomp.capture.values.kind import Kind, define
-from dynacomp.capture.values.standing import ClassOfTracedV, HashedV, TraceStateV
+from dynacomp.capture.values.standing import ClassOfTracedV, HashedV, TracedNameV, TraceStateV
 from dynacomp.capture.values.value import Value
+
+NAMES = ("__name__", "__qualname__", "__module__")
 
 
 def _same_class(cap: Capture, a: Value, b: Value) -> bool:
@@ -68,8 +72,29 @@ def _with_subclasses(cls: type) -> Iterator[type]:
         yield from _with_subclasses(below)
 
 
-define(ClassOfTracedV, Kind(python_type=lambda v: type, identical=_same_class, key=_key, has=_has,
+def _named(cap: Capture, v: ClassOfTracedV, name: str) -> TracedNameV:
+    """An attribute of the class: what it is called."""
+    if name not in NAMES:
+        raise Break("attribute", f"{name!r} of the class of a value that a transformation may trace")
+    return TracedNameV(v, name)
+
+
+def compare_names(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
+    """`==` and `!=` of such a name and a text. One that a class of JAX's has is for Python to compare, unless nobody
+    traces the value."""
+    named, other = (a, b) if isinstance(a, TracedNameV) else (b, a)
+    if op not in (operator.eq, operator.ne) or not isinstance(named, TracedNameV) or not is_const(other):
+        return None
+    asked, untraced, text = named.cls, _untraced(named.cls), peek(other)
+    known = text in {getattr(cls, named.name) for cls in (untraced, *_with_subclasses(jax.core.Tracer))}
+    if known and is_tracer(cap, asked.array, jax.core.Tracer):  # type: ignore[arg-type]
+        raise Break("tracer", "the name of the class of a value that a transformation traces")
+    return Const((known and getattr(untraced, named.name) == text) is (op is operator.eq))
+
+
+define(ClassOfTracedV, Kind(python_type=lambda v: type, identical=_same_class, key=_key, has=_has, getattr=_named,
                             emit=made(type, lambda v: v.array)))
+define(TracedNameV, Kind(emit=made(getattr, lambda v: v.cls, lambda v: Const(v.name))))
 define(TraceStateV, Kind(python_type=lambda v: OpaqueTraceState, identical=lambda cap, a, b: a is b,
                          emit=made(get_opaque_trace_state)))
-LEAVES.extend((ClassOfTracedV, TraceStateV))
+LEAVES.extend((ClassOfTracedV, TracedNameV, TraceStateV))

@@ -94,9 +94,18 @@ class ClassOfTracedV(Value):
     array: Value
 
 
+@dataclass(eq=False)
+class TracedNameV(Value):
+    """`cls.__name__` of it, or another name that classes have."""
+
+    cls: ClassOfTracedV
+    name: str
+
+
 class TraceStateV(Value):
     """What JAX says of the trace that runs the frame: an OpaqueTraceState. All that a frame asks for are equal."""
 
 
 define(IdV, Kind(python_type=lambda v: int))
+define(TracedNameV, Kind(python_type=lambda v: str))
 define(LaterV, Kind(existing=lambda v: None))

@@ -141,3 +141,64 @@ def test_what_the_caller_has_made_under_the_same_trace():
             with pytest.raises(ValueError, match="another trace"):
                 transform(lambda x: compiled(OUTER, x))(X)
         assert (dynacomp.stats()["frames_captured"], dynacomp.stats()["breaks"]) == (1, {})
+
+
+SQUARE = jnp.linspace(0.5, 1, 9).reshape(3, 3)
+
+
+class Quantized:
+    pass
+
+
+def is_type(x, cls):
+    return (type(x).__name__ == cls.__name__) and (type(x).__module__ == cls.__module__)
+
+
+def product(a, b):
+    if is_type(b, Quantized) or type(a).__qualname__ == "Other":
+        return a
+    return a @ b if type(a).__name__ != "Quantized" else b
+
+
+def squares(transform):
+    return lambda x: transform(lambda a: product(a, a.T).sum() if a.ndim > 1 else product(a, a))(x)
+
+
+@pytest.mark.parametrize("transform", [jax.jit, jax.grad, jax.vmap, jax.checkpoint, lambda f: lambda x: jax.lax.scan(
+    lambda c, _: (f(c) * c, None), x, None, length=3)[0]])
+def test_no_class_of_jax_has_the_name_of_one_of_the_programs(transform):
+    """It broke the graph; below `jax.jit` and in bodies of loops the whole function was plain Python."""
+    fn = squares(transform)
+    compiled = dynacomp.jit(fn)
+    for k in range(3):
+        assert jnp.allclose(compiled(SQUARE * (k + 1)), fn(SQUARE * (k + 1)))
+    assert not dynacomp.stats()["breaks"] and dynacomp.stats()["frames_captured"] == 1
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, jax.grad, lambda f: lambda x: jax.vmap(f)(x[None])])
+def test_where_a_transformation_runs_the_frame(transform):
+    def fn(x):
+        return product(jnp.sin(x), x).sum()
+
+    compiled = transform(dynacomp.jit(fn, backend="xla"))
+    for k in range(3):
+        assert jnp.allclose(compiled(SQUARE * (k + 1)), transform(fn)(SQUARE * (k + 1)))
+    assert not dynacomp.stats()["breaks"]
+
+
+def named(x):
+    array = type(jnp.ones(1)).__name__
+
+    def scaled(v):
+        made = jnp.ones(3)
+        return (v * len(type(v).__name__) * (2 if type(v).__name__ == array else 3)).sum() + (
+            5 if type(made).__name__ == array else 7)
+
+    return jax.grad(lambda v: scaled(v) ** 2)(x), jax.vmap(scaled)(x), jax.jit(scaled)(x)
+
+
+def test_names_that_jaxs_classes_have():
+    compiled = dynacomp.jit(named)
+    for k in range(3):
+        for got, want in zip(compiled(SQUARE * (k + 1)), named(SQUARE * (k + 1))):
+            assert jnp.allclose(got, want)

@@ -57,7 +57,7 @@ NO_PROGRAMS = {value.Value, containers.SequenceV, value.MutableV, callables.Boun
 def test_every_kind_that_programs_hold_has_a_type_and_most_have_attributes(cls):
     row = KINDS[cls]
     assert row.python_type is not None
-    without = {computed.NumberV, standing.IdV, standing.ClassOfTracedV, standing.TraceStateV,
+    without = {computed.NumberV, standing.IdV, standing.TracedNameV, standing.TraceStateV,
                frames.TracebackV, callables.SettingV}  # attributes of those leave the graph
     assert (row.getattr is None) == (cls in without)
     assert (row.next is None) or row.iter is not None  # an iterator can be iterated over
