@@ -78,7 +78,7 @@ def _arange(cap: Capture, start: Value, stop: Value = NONE, step: Value = NONE, 
             **options: Value) -> Value:
     given = [as_scalar(cap, cap.realize(v)) for v in (start, stop, step)]
     numbers = [v for v in given if not stands_for(v, None)]
-    changes = any(is_changing(v) and isinstance(now(v), (float, np.floating)) for v in numbers)
+    changes = any(map(is_changing, numbers)) and any(isinstance(now(v), (float, np.floating)) for v in numbers)
     if options or not changes or not all(map(dynamic_scalars.is_number, numbers)):
         return library_call(cap, jnp.arange, [start, stop, step, dtype], options)
     first, last = (given[0], given[1]) if given[1] in numbers else (Const(0), given[0])

@@ -79,6 +79,9 @@ ARANGES = {
     "half": lambda n, k: jnp.arange(k, 5.5, 0.3, dtype=jnp.float16),
     "of NumPy": lambda n, k: jnp.arange(np.float32(k), 5.5, 0.3),
     "nothing": lambda n, k: jnp.arange(k, 0.0),
+    "to a size": lambda n, k: jnp.arange(0.5, n),
+    "steps to a size": lambda n, k: jnp.arange(0, n, 0.25, jnp.bfloat16),
+    "down from a size": lambda n, k: jnp.arange(n, 2.5, -1),
 }
 
 
