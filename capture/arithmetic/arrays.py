@@ -16,7 +16,7 @@ import numpy as np
 
 from dynacomp.capture.arithmetic import graph_scalars, later
 from dynacomp.capture.base.errors import Break, Raised
-from dynacomp.capture.bodies.placement import JITTED, is_jitted, may_be_sharded, placement
+from dynacomp.capture.bodies.placement import JITTED, is_jitted, is_traced, may_be_sharded, placement
 from dynacomp.capture.bodies.subgraphs import localise
 from dynacomp.capture.graph.avals import ARRAY_TYPE, KEY_TYPE
 from dynacomp.capture.numbers import size_values
@@ -70,7 +70,8 @@ def attribute(cap: Capture, value: ArrayV, name: str) -> Value:
     known = _KNOWN.get(owner, _KNOWN_OF_JAX).get(name)
     if known is not None:
         return known(cap, value)
-    if name in PLACEMENT and value.real is not None and not ndarrays.is_numpy(value):
+    given = value.real is not None and not ndarrays.is_numpy(value)
+    if name in PLACEMENT and given and not is_jitted(cap, value.node):
         return Const(getattr(value.real, name))
     kind = of_class(owner, name)
     if kind is MISSING and value.attrs and name in value.attrs:
@@ -187,6 +188,8 @@ def call_method(cap: Capture, value: ArrayV, name: str, args: list[Value], kwarg
     if name in LEAVING:
         return later.call_method(cap, value, name, args, kwargs)
     if name == "block_until_ready":
+        if is_traced(cap, value.node):
+            raise Break("concrete", "block_until_ready() of a value that JAX traces")
         return value
     if name == "squeeze" and not (args or kwargs):
         args = squeezed(cap, value)

@@ -61,7 +61,7 @@ def from_array(cap: Capture, x: Value, kind: type, by_tracers: bool = True) -> N
     """`kind(x)` of a scalar array; None where the Graph cannot hold it, or eager JAX might refuse. by_tracers: a tracer
     that has a value says it, too; none is a float."""
     x = later.twin(cap, x) or x
-    if not is_jax_array(x) or cap.under_trace and not has_value(cap, x.node, by_tracers):
+    if not is_jax_array(x) or not has_value(cap, x.node, by_tracers):
         return None
     if cap.under_trace:
         x = library_call(cap, jax.lax.stop_gradient, [x])  # a number of Python's has no derivative

@@ -85,7 +85,7 @@ CLOSED = {operator.add, operator.sub, operator.mul, operator.iadd, operator.isub
 
 def made(cap: Capture, fn: Callable[..., Any], *args: Value) -> LaterV | None:
     """`fn(*args)`, later; None where that is not certain to be the same."""
-    if cap.bodies or cap.under_trace or cap.root.traced:
+    if cap.bodies or cap.under_trace or cap.root.traced or cap.effects.jitted:
         return None
     held = [_fixed(cap, v) for v in args]
     depth = 1 + max((_depth(v) for v in held), default=0)

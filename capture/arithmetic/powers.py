@@ -63,7 +63,7 @@ def _is_looked_at(cap: Capture, v: Value) -> bool:
     """Whether it is one int that may change, and that eager JAX has the value of here."""
     if is_graph_array(v):
         whole = v.aval.shape == () and jnp.issubdtype(v.aval.dtype, np.integer)
-        return whole and (not cap.under_trace or has_value(cap, v.node))
+        return whole and has_value(cap, v.node)
     if is_graph_number(v):
         return v.kind in (int, bool)
     return is_changing(v) and isinstance(now(v), (int, np.integer))

@@ -111,7 +111,7 @@ def lives_at(cap: Capture, value: Value, device: Value) -> bool:
 
 def _of_tracer(name: str) -> Break | Raised:
     """What asking a tracer comes to. It has no sharding; what else is asked for is an error of JAX's own."""
-    if name not in ("sharding", "device"):
+    if name != "sharding":
         return Break("placement", f"{name} of a value that a transformation traces")
     full = f"{ARRAY_TYPE.__module__}.{ARRAY_TYPE.__qualname__}"
     return Raised(Const(AttributeError(f"The {name!r} attribute is not available on traced array of {full}")))
@@ -211,6 +211,10 @@ def has_value(cap: Capture, node: Node, by_tracers: bool = True) -> bool:
     """Whether eager JAX can look at the content of `node` here. In a function that `grad`, `jvp` and their kin call as
     Python does it can: a tracer of theirs has an array inside (by_tracers: that counts). No tracer of `vmap` has, nor
     what JAX compiles."""
+    if is_jitted(cap, node):
+        return False
+    if not cap.under_trace:
+        return True
     if cap.root.traced and not (by_tracers and _callers_show(cap)):
         return False
     body = home_of(cap, node)

@@ -41,7 +41,7 @@ from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.values.computed import LibraryV
 from dynacomp.capture.values.constant import Const, is_const, stands_for
 from dynacomp.capture.values.containers import ListV, TupleV
-from dynacomp.capture.values.questions import is_library_object, is_list, is_object
+from dynacomp.capture.values.questions import is_graph_number, is_library_object, is_list, is_object
 from dynacomp.capture.values.value import Value, as_python, children, is_changing, type_of
 from dynacomp.capture.wrapping.constants import from_python
 from dynacomp.capture.wrapping.ndarrays import is_numpy
@@ -166,7 +166,8 @@ def all_arrays(cap: Capture, tree: Value, anew: bool = False, other: Any = None)
 
 def _is_number(value: Value) -> bool:
     plain = is_changing(value) or is_const(value)
-    return is_numpy(value) or plain and issubclass(type_of(value), (int, float, complex, np.generic))
+    numbers = (int, float, complex, np.generic)
+    return is_numpy(value) or is_graph_number(value) or plain and issubclass(type_of(value), numbers)
 
 
 def _may_hold_numbers(tree: LibraryV) -> bool:

@@ -107,7 +107,7 @@ def may_convert(cap: Capture, frame: Frame, condition: Value) -> bool:
     if cap.lessons.plain_ifs or id(frame.code.code) in cap.lessons.endless:
         return False
     node = node_of(condition)
-    return is_graph_number(condition) or not cap.under_trace or node is not None and has_value(cap, node)
+    return is_graph_number(condition) or (not cap.under_trace if node is None else has_value(cap, node))
 
 
 def decide(cap: Capture, frame: Frame, condition: NumberV, yes: Start, no: Start,

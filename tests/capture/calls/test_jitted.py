@@ -430,3 +430,47 @@ def test_arrays_are_tracers_inside(name):
     """Also where the function was called before."""
     PROGRAMS[name](jnp.arange(3.0))
     check_one_graph(PROGRAMS[name], (jnp.arange(3.0),), (jnp.arange(3.0) + 1,))
+
+
+LOOKS = {
+    "float": lambda x: x * float(x.sum()),
+    "item": lambda x: x * x.sum().item(),
+    "branch": lambda x: x * 2 if x.sum() > 1 else x,
+    "branch of what is made": lambda x: x * (2 if (jnp.ones(3) > 0).all() else 3),
+    "of a closure": lambda x: x * float(W.sum()),
+    "sharding": lambda x: (x.sharding, x)[1],
+    "device": lambda x: (x.device, x)[1],
+    "committed": lambda x: x + x.committed,
+    "ready": lambda x: x.block_until_ready() + 1,
+    "text": lambda x: (f"{x.sum():.2f}", x)[1],
+    "power": lambda x: 2 ** x.astype(int)[0] * int(x.astype(int)[0]),
+}
+JITTED = {name: jax.jit(look) for name, look in LOOKS.items()}
+
+
+def raised(fn, x):
+    try:
+        return fn(x)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+@pytest.mark.parametrize("name", LOOKS)
+def test_nobody_looks_into_arrays_inside(name):
+    """As eager JAX, which traces what a jitted function computes, whatever that is computed of."""
+    def caught(x):
+        try:
+            return JITTED[name](x)
+        except Exception:
+            return x - 1
+
+    outside = dynacomp.jit(lambda x: JITTED[name](x))
+    dynacomp.reset()
+    for _ in range(2):
+        assert raised(outside, X) == raised(JITTED[name], X)
+        assert jnp.array_equal(dynacomp.jit(caught)(X), X - 1)
+
+
+def test_numbers_inside_are_tracers():
+    pick = jax.jit(lambda n, x: x * (2 if n > 1 else 3))
+    assert type(raised(dynacomp.jit(lambda x: pick(float(x.sum()), x)), X)) is str
