@@ -118,6 +118,8 @@ def capture(root: Root, lessons: Lessons, key: Any = None) -> Captured | Refusal
         return None
     except Break as broke:
         _cut_off(broke)
+        if lessons.doubts_result():
+            return None
         lessons.breaks.setdefault(cap.progress.top_step, lesson_of(cap, broke))
         return None
     except NeedsConcrete as needed:

@@ -2,8 +2,8 @@
 
     errors          The ways in which symbolic execution leaves its straight path
     interrupts      Exceptions that the program's signal handlers raise while ours runs
-    attribute_order  The attributes of an object whose `__dict__` the program has, and whether it has asked in
-                    which order they stand
+    key_order       Dicts whose keys are names, attributes among them, and whether something has asked in which
+                    order they stand
     carriers        Carriers: arrays without elements, whose shapes tell a compiled program the
                     sizes that no array of it has
     identity_table  A table whose keys are objects by identity, held weakly where Python can

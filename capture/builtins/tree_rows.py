@@ -59,11 +59,11 @@ def is_leaf_of_jax(real: Any) -> bool:
 
 class Shell:
     """A tree as a real object, and the way back from its parts to the Values that they stand for. `is_leaf`: whether
-    who takes it apart finds nothing in an object."""
+    who takes it apart finds nothing in an object; that is JAX, where nothing else is given."""
 
     def __init__(self, cap: Capture, tree: Value, is_leaf: Callable[[Any], bool] = is_leaf_of_jax) -> None:
         self.cap = cap
-        self.memo = Memo(is_leaf)
+        self.memo = Memo(is_leaf, by_name=is_leaf is is_leaf_of_jax)
         self.real = shell(cap, tree, self.memo)
         self.values: dict[int, Value] = {id(real): value for value, real in self.memo.values()}
         self.values |= self.memo.leaves

@@ -18,9 +18,9 @@ from typing import Any
 from jax.tree_util import all_leaves
 
 from dynacomp.capture.arithmetic.operators import fold, truth
-from dynacomp.capture.base.attribute_order import Attributes
 from dynacomp.capture.base.classes import module_name, mro, own_dict
 from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.base.key_order import ByName
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.bytecode.assignments import Assignment, assignments
 from dynacomp.capture.bytecode.code import decode
@@ -287,7 +287,7 @@ def instance_dict(cap: Capture, obj: ObjectV) -> Value:
             obj.attrs.clear()
             obj.attrs.update(found)
         else:
-            obj.attrs = Attributes(found, partial(_rest_on_order, cap, obj))
+            obj.attrs = ByName(found, partial(_rest_on_order, cap, obj))
         obj.view = DictV(obj.attrs, owner=obj)
     return obj.view
 

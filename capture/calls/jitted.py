@@ -29,8 +29,8 @@ from dynacomp.capture.symbolic.libraries import is_library
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.undo_log import Watch
-from dynacomp.capture.tracing.library_objects import holds_user_code
 from dynacomp.capture.tracing.lowered_args import has_numerics, lower_arg
+from dynacomp.capture.tracing.onlookers import holds_user_code
 from dynacomp.capture.tracing.trace_call import emit_node
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.computed import ArrayV

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynacomp.capture.base.attribute_order import is_unordered
+from dynacomp.capture.base.key_order import is_unordered
 from dynacomp.capture.bytecode.genexprs import ITEM
 from dynacomp.capture.graph.graph import PLACEHOLDER
 from dynacomp.capture.kinds.iteration import get_iter, iterate, rest

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from dynacomp.capture.base.key_order import ByName, is_unordered, unordered
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.kinds.keys import key_of, sought
 from dynacomp.capture.symbolic.machine import Capture
@@ -48,6 +49,8 @@ def put(cap: Capture, table: DictV, name: Any, value: Any) -> None:
 
 def copied(items: dict[Any, Any]) -> dict[Any, Any]:
     """The entries of a copy."""
+    if is_unordered(items):
+        return ByName(dict(zip(unordered(items), items.known())), items.note)  # type: ignore[attr-defined]
     return copy.copy(items) if type(items) is Keyed else dict(items)
 
 
@@ -63,8 +66,8 @@ def _compares(cap: Capture, table: DictV) -> bool:
     """Whether the entries of this dict are compared with keys that change, from now on."""
     if type(table.items) in COMPARING:
         return True
-    plain = table.owner is None and table.shows is None and not table.is_shown and type(table.items) is dict
-    if not plain or not all(map(is_literal, table.items)):
+    plain = table.owner is None and table.shows is None and not table.is_shown and type(table.items) in (dict, ByName)
+    if not plain or not all(map(is_literal, unordered(table.items))):
         return False
     if table.real is None:
         table.items = Keyed(cap, table.items)

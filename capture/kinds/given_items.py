@@ -16,6 +16,7 @@ import collections
 import operator
 from typing import Any
 
+from dynacomp.capture.base.key_order import ByName
 from dynacomp.capture.base.literals import INTEGERS, is_plain_key
 from dynacomp.capture.numbers import dynamic_scalars, host_functions, size_values
 from dynacomp.capture.numbers.host_functions import as_scalar
@@ -127,7 +128,7 @@ def _together(*parts: Any) -> tuple[Any, ...]:
 
 def _is_as_given(v: DictV) -> bool:
     """One whose own keys run no code of the program's, either."""
-    if v.cls not in TABLES or type(v.items) not in (dict, Entries) or v.owner is not None or v.shows is not None:
+    if v.cls not in TABLES or type(v.items) not in (dict, ByName, Entries) or not v.owner is v.shows is None:
         return False
     return not v.dirty and v.real is not None and v.source is not None and all(map(is_plain_key, dict.__iter__(v.real)))
 

@@ -15,9 +15,9 @@ from typing import Any
 
 from dynacomp.capture.arithmetic import arrays
 from dynacomp.capture.arithmetic.operators import binary, equal, truth
-from dynacomp.capture.base.attribute_order import is_unordered, unordered
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.base.key_order import in_any_order, is_unordered
 from dynacomp.capture.kinds import existing_iterators
 from dynacomp.capture.numbers import host_functions, size_values
 from dynacomp.capture.numbers.dynamic_scalars import TEXTS
@@ -33,7 +33,7 @@ from dynacomp.capture.values.containers import DictV, ListV, RangeV, RowsV, Sequ
 from dynacomp.capture.values.iterators import CountIterV, GeneratorV, GivenIterV, SeqIterV, StreamV
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import ObjectV, OpaqueV
-from dynacomp.capture.values.questions import is_dict, is_graph_number, is_library_object, is_object, is_size
+from dynacomp.capture.values.questions import is_graph_number, is_library_object, is_object, is_size
 from dynacomp.capture.values.standing import bare
 from dynacomp.capture.values.value import Value, type_of
 from dynacomp.capture.wrapping import ndarrays
@@ -177,7 +177,7 @@ def table_iter(table: Any, kind: str) -> Value:
 
 def keys_of(table: Any) -> list[Any]:
     """The keys of a dict, the elements of a set; of attributes their order does not count before they are asked for."""
-    return unordered(table.items) if is_dict(table) and is_unordered(table.items) else list(table.items)
+    return in_any_order(table.items)
 
 
 def elements(cap: Capture, view: ViewV) -> list[Value]:

@@ -2,9 +2,11 @@
 
     self.steps += 1                 # an attribute, an item of a dict or a list, a variable around, a global
     stats["seen"] += x.shape[0]
+    return state.replace(params=params, step=state.step + 1)        # what comes back as one of those that were given
 
-As constants they would cost a second capture for certain. `note` compares what the program has stored with what was
-taken as a constant at the same place, and has the capture begin again where a number differs.
+As constants they would cost a second capture for certain. `note` compares what the program has stored, or gives back
+in a new object like a given one, with what was taken as a constant at the same place, and has the capture begin again
+where a number differs.
 """
 
 from __future__ import annotations
@@ -13,17 +15,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from dynacomp.capture.base.attribute_order import unordered
 from dynacomp.capture.base.errors import Restart
+from dynacomp.capture.base.key_order import unordered
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.constant import is_exactly
 from dynacomp.capture.values.containers import DictV, ListV
 from dynacomp.capture.values.kind import Kind, define, kind
-from dynacomp.capture.values.objects import CellV, ObjectV
-from dynacomp.capture.values.questions import is_graph_number, is_value
-from dynacomp.capture.values.value import Value, type_of
+from dynacomp.capture.values.objects import DELETED, CellV, ObjectV
+from dynacomp.capture.values.questions import is_dict, is_graph_number, is_object, is_tuple, is_value
+from dynacomp.capture.values.value import Value, children, type_of
 from dynacomp.capture.wrapping.builder import is_fixed
+from dynacomp.capture.wrapping.builtin_subclasses import is_bare_named_tuple
 
 
 @dataclass(frozen=True)
@@ -31,14 +34,20 @@ class Counted(S.Source):
     """A question: whether numbers may be inputs because the call changes them."""
 
 
-def note(cap: Capture, changed: list[Value]) -> None:
+def note(cap: Capture, changed: list[Value], result: Value | None) -> None:
     """Restart where a number that was a constant has been changed for the next call, by its place's name."""
-    taken = {repr(place): was for place, was in cap.numbers.scalars.items()
+    taken = {place: was for place, was in cap.numbers.scalars.items()
              if type(was) in (int, float) and not is_fixed(cap, place)}
-    stored = _stored(cap, changed) if taken else ()
-    found = {name for name, now in stored if name in taken and _differs(now, taken[name])}
-    if not cap.lessons.counted.issuperset(found) and cap.root.policy.changes_often(Counted()):
-        cap.lessons.counted.update(found)
+    if not taken:
+        return
+    was = {repr(place): number for place, number in taken.items()}
+    stored = {name for name, now in _stored(cap, changed) if name in was and _differs(now, was[name])}
+    given = set() if cap.lessons.given_back is False else _given_back(cap, taken, result)
+    if not cap.lessons.counted.issuperset(stored | given) and cap.root.policy.changes_often(Counted()):
+        cap.lessons.counted.update(stored)
+        if not cap.lessons.counted.issuperset(given):
+            cap.lessons.given_back = cap.lessons.kept()
+            cap.lessons.counted.update(given)
         raise Restart
 
 
@@ -57,6 +66,54 @@ def _stored(cap: Capture, changed: list[Value]) -> Iterator[tuple[str, Any]]:
             yield from row(v)
     for (_, name), (_, source, value) in cap.effects.globals.items():
         yield f"G[{name!r}]" if source is None else f"{source!r}[{name!r}]", value
+
+
+def _given_back(cap: Capture, taken: dict[S.Source, Any], result: Value | None) -> set[str]:
+    """The names of places where objects that were given have a number, and all new ones like them in the result have
+    other numbers than any of those: two layers of a class are alike, too."""
+    places: dict[Any, list[Any]] = {}
+    for place in taken:
+        if type(place) in NAMES:
+            places.setdefault(getattr(place, NAMES[type(place)]), []).append(place)
+    others: dict[str, bool] = {}
+    for v in _new(result) if places else ():
+        held = _held(v)
+        for name in places.keys() & held.keys():
+            alike = [place for place in places[name] if _is_alike(cap, place.base, v)]
+            differs = all(_differs(held[name], taken[place]) for place in alike)
+            others.update({repr(place): differs and others.get(repr(place), True) for place in alike})
+    return {name for name, differs in others.items() if differs}
+
+
+def _new(result: Any) -> Iterator[Value]:
+    """The objects and containers in a result that the call has made."""
+    todo, seen = [result], set[int]()
+    while todo:
+        v = todo.pop()
+        if is_value(v) and v.source is None and id(v) not in seen:
+            seen.add(id(v))
+            yield v
+            todo += _held(v).values() or children(v)
+
+
+NAMES = {S.Attr: "name", S.Slot: "name", S.Key: "key", S.Item: "index"}  # what places in a container are called
+
+
+def _held(v: Value) -> dict[Any, Any]:
+    """What a new object, named tuple or dict with names holds, by its names; nothing of others."""
+    if is_object(v):
+        return {name: x for name, x in v.attrs.items() if x is not DELETED}
+    if is_dict(v):
+        return dict(zip(unordered(v.items), dict.values(v.items)))
+    return dict(enumerate(v.items)) if is_tuple(v) and is_bare_named_tuple(v.cls) else {}
+
+
+def _is_alike(cap: Capture, place: S.Source, new: Any) -> bool:
+    """Whether what was given there is of the class of a new object; a dict has the same keys, too."""
+    if not is_dict(new):
+        return cap.guards.holds("is_type", place, new.cls)
+    given = next((v for v in cap.known.objects.values() if is_dict(v) and v.source == place), None)
+    return given is not None and set(unordered(given.items)) == set(unordered(new.items))
 
 
 def _attributes(v: ObjectV) -> Iterator[tuple[str, Any]]:

@@ -19,8 +19,8 @@ import numpy as np
 from bytecode import Bytecode, CompilerFlags, Instr
 
 from dynacomp.capture._native import arrange, write_attribute
-from dynacomp.capture.base.attribute_order import unordered
 from dynacomp.capture.base.classes import own_dict
+from dynacomp.capture.base.key_order import unordered
 from dynacomp.capture.base.literals import is_literal, is_single
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bytecode.code import argument_count
@@ -337,7 +337,7 @@ def _store(place: Real | Globals, name: str, value: Any, gone: Any, put: Callabl
 
 def returning(cap: Capture, value: Value, code: CodeType) -> Recipe:
     """The entry of a frame that was captured to its end."""
-    changed = effects(cap)
+    changed = effects(cap, value)
     acts = changed or cap.effects or cap.graph.checks or cap.dropping.pending
     if not (acts or shown_classes(cap) or is_shared(cap, value)):
         try:

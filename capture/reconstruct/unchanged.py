@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dynacomp.capture._native import set_layout
+from dynacomp.capture.base.key_order import in_any_order, is_arranged
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.reconstruct import counted_numbers
@@ -30,10 +31,10 @@ from dynacomp.capture.wrapping.existing_tables import hashes_itself
 from dynacomp.capture.wrapping.partial_tables import Entries
 
 
-def effects(cap: Capture) -> list[Value]:
-    """The changed Values that differ now from what they were when the call began."""
+def effects(cap: Capture, result: Value | None = None) -> list[Value]:
+    """The changed Values that differ now from what they were when the call began. result: what the call gives back."""
     changed = settle(cap)
-    counted_numbers.note(cap, changed)
+    counted_numbers.note(cap, changed, result)
     if cap.effects.calls or cap.dropping.pending:  # what runs then may change them as well
         return changed
     return [v for v in changed if not _as_it_was(cap, v)]
@@ -114,12 +115,15 @@ def changed_entries(v: DictV) -> tuple[list[Any], list[tuple[Any, Any]], list[An
     of its own."""
     if isinstance(v.items, Entries) and not v.items.whole:
         return v.items.taken()
-    if type(v.real) not in KEYS or any(of_class(Value, v.items)):
+    if is_arranged(v.items):
+        return None
+    now = list(v.items) if getattr(v.items, "gone", ()) else in_any_order(v.items)
+    if type(v.real) not in KEYS or any(of_class(Value, now)):
         return None
     before = KEYS[type(v.real)](v.real)
-    if any(map(hashes_itself, before)) or any(map(operator.is_not, [k for k in before if k in v.items], v.items)):
+    if any(map(hashes_itself, before)) or any(map(operator.is_not, [k for k in before if k in v.items], now)):
         return None
-    stored = [(k, x) for k, x in v.items.items() if x.source is None or x.source != S.Key(v.source, k)]  # type: ignore
+    stored = [(k, v.items[k]) for k in now if v.items[k].source is None or v.items[k].source != S.Key(v.source, k)]  # type: ignore
     return [k for k in before if k not in v.items], stored, []
 
 

@@ -106,6 +106,7 @@ class Lessons:
     shut: set[Any] = field(default_factory=set)  # but for those at these places
     mapped: dict[int, bool] = field(default_factory=dict)  # code of generators: whether loops go through them as `map`
     counted: set[str] = field(default_factory=set)  # numbers that the call changes where it found them
+    given_back: Any = None  # what was known before numbers counted for those in the result; False: they do not
     memos: set[Any] = field(default_factory=set)  # dicts of libraries' contexts that a call after a guard has added to
     reads_record: bool = False  # a list is looked at in which `warnings.catch_warnings` records what is left to Python
     answers: bool = False  # libraries ask changing numbers something: what stands for these answers
@@ -124,6 +125,15 @@ class Lessons:
     def kept(self) -> dict[str, Any]:
         """A copy of what was learned, but for the places that are shut."""
         return {name: held for name, held in self.state().items() if name != "shut"}
+
+    def doubts_result(self) -> bool:
+        """Whether a break came once numbers counted for those in the result: they are constants then."""
+        before = self.given_back
+        if not before or before["breaks"]:
+            return False
+        self.put_back(before)
+        self.given_back = False
+        return True
 
     def put_back(self, kept: dict[str, Any]) -> None:
         vars(self).update(kept)

@@ -37,7 +37,7 @@ class Library:
     alone: bool = False  # much Python around few operations: called from Python, its frames are left to Python
     judges: bool = False  # tells a NumPy array from one of JAX, by its class, its dtype
     trees: bool = False  # looks at the leaves of what it is given, and calls none of it
-    named: bool = False  # its pytrees are taken apart by the names of their attributes, whatever the order of these
+    named: bool = False  # it goes through its pytrees, and dicts, by the names in them, whatever the order of these
     enter: tuple[str, ...] = ()  # modules of a pure one that keep state, ask `is`, run user code: entered
     asks: frozenset[tuple[str, str]] = frozenset()  # functions that ask who traces their caller: entered
     around: frozenset[tuple[str, str]] = frozenset()  # what decorators make that call the program as it is: entered
@@ -78,7 +78,7 @@ CHEX = Library(
            "chex._src.variants"),  # a test, and a decorator that counts its calls and hands on functions
     asks=frozenset({("chex._src.asserts", "assert_max_traces.<locals>.fn_wrapped"),
                     ("chex._src.asserts_internal", "has_tracers")}))
-_PURE = ("jaxlib", "optax", "flax.struct", "flax.training", "flax.traverse_util", "flax.serialization",
+_PURE = ("jaxlib", "flax.struct", "flax.training", "flax.traverse_util", "flax.serialization",
          "diffrax", "lineax", "optimistix", "einops", "jmp", "rlax", "distrax", "jraph", "e3nn_jax",
          "tensorflow_probability.substrates.jax", "tensorflow_probability.python.internal.backend.jax")
 _STEADY = ("dynacomp", "bytecode", "networkx", "numpy", "scipy", "opt_einsum", "absl", "typing_extensions", "jaxtyping",
@@ -91,6 +91,7 @@ LIBRARIES = (
         "equinox.debug._max_traces", "equinox.debug._dce", "equinox.internal._closure_to_pytree",
         "equinox._enum")),  # asks whether two items hold one array
     Library(name="flax.nnx", named=True),
+    Library(name="optax", pure=True, named=True),
     Library(name="flax.linen", pure=True, hosts=True, tokens=frozenset({"_id"})),
     Library(name="flax.core", pure=True, hosts=True, enter=("flax.core.frozen_dict",),
             effects={"flax.core.scope": ("Scope",)}),  # modules fill it
@@ -210,7 +211,7 @@ def steady_library(module: str) -> str:
 
 @functools.cache
 def is_named(module: str) -> bool:
-    """Whether the order of the attributes of its objects is nobody's affair, where JAX takes them apart."""
+    """Whether the order of the attributes of its objects, and of the dicts that it is given, is nobody's affair."""
     return any(row.named for row in rows_of(module))
 
 

@@ -11,9 +11,9 @@ import types
 from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any
 
-from dynacomp.capture.base.attribute_order import is_arranged, is_unordered, unordered
 from dynacomp.capture.base.classes import has_dict, own_dict
 from dynacomp.capture.base.errors import Break, Restart, Unbuildable
+from dynacomp.capture.base.key_order import is_arranged, is_unordered, unordered
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS

@@ -125,6 +125,7 @@ class LibraryCalls:
     counted: dict[int, tuple[Any, Any]] = field(default_factory=dict)  # id of an array → it, and which number it is
     unread: dict[int, tuple[Any, Value]] = field(default_factory=dict)  # id → an object handed on unread, its Value
     unasked: bool = False  # JAX alone sees what the innermost call is given, and what bodies give back to it
+    by_name: bool = False  # nobody sees in which order dicts stand that it is given, or that bodies give back to it
     blind: bool = False  # the arguments being lowered are for a function that hands objects on
     taken_apart: list[Value] = field(default_factory=list)  # objects whose attributes are being lowered
     lent: dict[int, Any] = field(default_factory=dict)  # id → a container or tree that a call was given

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dynacomp.capture.base.errors import Break
+from dynacomp.capture.base.key_order import in_any_order
 from dynacomp.capture.values.constant import is_const, stands_for
 from dynacomp.capture.values.containers import DictV, ListV, SetV
 from dynacomp.capture.values.iterators import CountIterV, SeqIterV, StreamV
@@ -189,11 +190,12 @@ def _put_list(v: ListV, held: list[Any]) -> None:
 
 
 def _dict(v: DictV) -> tuple[Any, list[Any]]:
-    return (v.cls, id(v.factory), tuple(v.items)), list(v.items.values())
+    there = in_any_order(v.items)
+    return (v.cls, id(v.factory), tuple(there)), [v.items[key] for key in there]
 
 
 def _put_dict(v: DictV, held: list[Any]) -> None:
-    v.items.update(zip(list(v.items), held))
+    v.items.update(zip(in_any_order(v.items), held))
 
 
 def _set(v: SetV) -> tuple[Any, list[Any]]:
@@ -248,7 +250,8 @@ for _cls, _parts, _put in ((SetV, _set, _nothing), (SeqIterV, _seq_iter, _nothin
     define(_cls, Kind(parts=_parts, put=_put))
 define(ListV, Kind(parts=_list, put=_put_list, content=lambda v: (
     id(v.front), *map(_held, v.items if v.front is None else v.appended))))
-define(DictV, Kind(parts=_dict, put=_put_dict, content=lambda v: tuple((k, _held(x)) for k, x in v.items.items())))
+define(DictV, Kind(parts=_dict, put=_put_dict, content=lambda v: tuple(
+    (k, _held(v.items[k])) for k in in_any_order(v.items))))
 define(CellV, Kind(parts=_cell, put=_put_cell, content=lambda v: (_held(v.content),)))
 define(ObjectV, Kind(parts=_object, put=_put_object, content=lambda v: Read(
     (name, _held(x)) for name, x in v.attrs.items() if x is not DELETED)))

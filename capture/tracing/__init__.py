@@ -7,6 +7,7 @@
     settled              What a call has to look at, and the Graph computes of constants alone
     alike_calls          Calls that are alike give results that are alike: evaluated once
     donors               Calls of jitted functions that delete what they are given: where they do
+    onlookers            Who sees what a call of a library is given: JAX alone, or others, which may ask for more
     lowered_args         Values as node arguments: what stands in a Graph's node, or becomes so under a trace
     lowered_parts        What lowered arguments hold, and the call with the sizes at hand
     settings             JAX's settings that hold inside a `with` statement: asked and traced under them

@@ -24,6 +24,7 @@ from jax.extend.core import Literal, Var
 from jax.extend.core import primitives as p
 
 from dynacomp.capture.base.classes import entries, mro
+from dynacomp.capture.base.key_order import in_any_order
 from dynacomp.capture.bodies.hidden_tracers import is_body
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.values.questions import is_dict, is_sequence
@@ -89,8 +90,8 @@ def handed(cap: Capture, values: tuple, given: tuple) -> dict[int, tuple[Any, Va
         if not isinstance(real, tuple) or tuple.__len__(real):
             found[id(real)] = real, value
         if is_dict(value) and type(real) is dict:
-            for key, item in value.items.items():
-                note(item, real[key])
+            for key in in_any_order(value.items):
+                note(value.items[key], real[key])
         elif is_sequence(value):
             base: Any = tuple if isinstance(real, tuple) else list
             for item, element in zip(value.items, base.__iter__(real)):  # a subclass may iterate over other things

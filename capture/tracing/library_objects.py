@@ -17,9 +17,9 @@ from dynacomp.capture.base.classes import own_dict
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.bodies.subgraphs import signature_of
 from dynacomp.capture.hosting.rebuilt import WithAttributes, WithCells
-from dynacomp.capture.symbolic.libraries import has_user_call, is_compiled, is_host, is_library, is_user_function
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import mutating
+from dynacomp.capture.tracing.onlookers import holds_user_code, is_users, parts_of
 from dynacomp.capture.tracing.trace_call import RULES
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.callables import FunctionV
@@ -31,9 +31,6 @@ from dynacomp.capture.values.questions import is_library_object, is_sequence, is
 from dynacomp.capture.values.value import Value, as_python
 from dynacomp.capture.wrapping.builder import items_of, wrap
 from dynacomp.capture.wrapping.constants import from_python
-from dynacomp.capture.wrapping.immutability import is_python_class
-
-MAX_NESTING = 6
 
 # What a function has in its `__dict__` that `functools.wraps` has put around what stands for one of the program's.
 OF_STANDINS = frozenset({"_standin", "__signature__", "__wrapped__"})
@@ -86,57 +83,16 @@ def _signature(cap: Capture, value: LibraryV) -> inspect.Signature | None:
 define(LibraryV, Kind(signature=_signature))
 
 
-def holds_user_code(obj: Any, depth: int = 0) -> bool:
-    """Whether calling this library object may call a user's Python function."""
-    if depth > MAX_NESTING or is_host(obj):
-        return False
-    if _is_users(obj):
-        return True
-    return any(holds_user_code(part, depth + 1) for _, part in _parts(obj))
-
-
-def _is_users(obj: Any) -> bool:
-    """Whether calling it enters code of the program."""
-    return is_user_function(obj) or is_compiled(obj) or is_python_class(type(obj)) and has_user_call(type(obj))
-
-
-def _parts(obj: Any) -> list[tuple[Any, Any]]:
-    """(key, object) for the places where a library callable may keep other callables."""
-    if issubclass(type(obj), types.FunctionType) and is_library(obj):
-        return [(i, c) for i, c in enumerate(map(_content, obj.__closure__ or ()))
-                if callable(c) or type(c) in (tuple, list)]
-    if type(obj) in (tuple, list):
-        return [(i, x) for i, x in enumerate(obj) if callable(x) or type(x) is tuple]
-    if issubclass(type(obj), functools.partial):
-        return [("func", obj.func)]
-    if issubclass(type(obj), types.MethodType):
-        return [("__self__", obj.__self__), ("__func__", obj.__func__)]
-    if type(obj).__name__ == "PjitFunction":
-        return [("__wrapped__", obj.__wrapped__)]
-    if type(obj) is functools._lru_cache_wrapper:  # its function is the library's, its methods are functools'
-        return []
-    if not issubclass(type(obj), type) and is_library(obj) and hasattr(obj, "__dict__"):
-        return [(k, v) for k, v in vars(obj).items() if callable(v) and k != "__wrapped__"]
-    return []
-
-
-def _content(cell: types.CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return None
-
-
 def open_callable(cap: Capture, fn: Value, around: tuple[Any, ...] = ()) -> LibraryV | None:
     """The callable rebuilt around its user functions; None when it holds none. `around` are those that hold it: one
     that holds itself (what `eqx.filter_custom_vjp` makes, in a cell of its own rule) is built by Python."""
-    if not is_const(fn) or not holds_user_code(fn.value) or _is_users(fn.value):
+    if not is_const(fn) or not holds_user_code(fn.value) or is_users(fn.value):
         return None
     obj, source = fn.value, fn.source
     if any(obj is other for other in around):
         raise Break("call", f"a {type(obj).__qualname__} that holds itself, and functions of the program's")
     around = (*around, obj)
-    held = [(key, part) for key, part in _parts(obj) if holds_user_code(part)]
+    held = [(key, part) for key, part in parts_of(obj) if holds_user_code(part)]
     keys = tuple(key for key, _ in held)
     values = tuple(_part_value(cap, part, _part_source(source, key), around) for key, part in held)
     if issubclass(type(obj), types.FunctionType):

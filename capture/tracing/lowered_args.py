@@ -60,14 +60,13 @@ from dynacomp.capture.tracing.lowered_parts import OBJECT_CALLS
 from dynacomp.capture.tracing.settings import maker
 from dynacomp.capture.values.callables import BuiltinMethodV, FunctionV, MethodV, PartialV
 from dynacomp.capture.values.computed import ArrayV, LibraryV, NdArrayV, NeedsConcrete, NumberV, ScalarV, SizeV
-from dynacomp.capture.values.constant import Const, is_const, is_known_literal, is_open, peek
+from dynacomp.capture.values.constant import Const, is_known_literal, is_open, peek
 from dynacomp.capture.values.containers import DictV, ListV, SetV, SliceV, TupleV
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import ObjectV
 from dynacomp.capture.values.questions import (
     is_graph_array,
     is_graph_number,
-    is_library_object,
     is_made_array,
     is_object,
     is_sequence,
@@ -75,7 +74,7 @@ from dynacomp.capture.values.questions import (
     is_value,
     type_name,
 )
-from dynacomp.capture.values.value import Value, as_python, children, is_changing
+from dynacomp.capture.values.value import Value, as_python, is_changing
 from dynacomp.capture.wrapping import ndarrays
 from dynacomp.capture.wrapping.builder import entries_of, inside_compiled, items_of
 from dynacomp.capture.wrapping.builtin_subclasses import SCALARS, SPECIAL, inherits, is_number, payload_base
@@ -89,7 +88,6 @@ CONVERTED = (*LIKE_ARRAYS, "aval", "__array__", "__jax_array__", "__array_interf
              "__getattribute__")  # by which it, or NumPy, makes an array of an object
 SHOWN = {"__repr__", "__str__", "__format__", "__getnewargs__"}  # methods of numbers that JAX never calls
 MAX_LITERAL = 4096  # elements of a NumPy array that a Graph spells out
-JAXS = {"jax", "jaxlib", "builtins", "_operator", "operator"}  # modules whose functions look into no objects
 # How JAX and its libraries call the parameters that are functions.
 FUNCTIONS = {"fun", "f", "fn", "func", "function", "body_fun", "cond_fun", "true_fun", "false_fun"}
 
@@ -130,26 +128,6 @@ def hands_on(fn: Any, args: Sequence[Value]) -> bool:
     if isinstance(made, WithCells):
         return module_of(made.fn).partition(".")[0] == "jax"  # type: ignore[union-attr]
     return isinstance(made.obj if isinstance(made, WithAttributes) else made, (jax.custom_jvp, jax.custom_vjp))
-
-
-def is_for_jax(fn: Any, args: Sequence[Value]) -> bool:
-    """Whether JAX alone sees what a call is given, and what the program's functions give back in it: it takes objects
-    apart and puts them together. No function of another library runs, which may look at them."""
-    todo: list[Any] = [*args, *([] if module_of(fn) == OBJECT_CALLS else [Const(fn)])]
-    while todo:
-        value = todo.pop()
-        if is_library_object(value):
-            todo += [Const(value.make), *value.args, *value.kwargs.values()]
-        elif is_const(value):
-            obj = peek(value)
-            if callable(obj) and not is_user_function(obj) and str(module_of(obj)).partition(".")[0] not in JAXS:
-                return False
-        elif is_object(value):
-            if callable(value.real) and is_library(value.cls):
-                return False
-        else:
-            todo += [*of_class(Value, children(value)), *of_class(Value, [getattr(value, "func", None)])]
-    return True
 
 
 @remembered
@@ -225,7 +203,7 @@ def _list(cap: Capture, value: ListV) -> Any:
 
 
 def _dict(cap: Capture, value: DictV) -> Any:
-    items = entries_of(cap, value, lambda v: lower_arg(cap, v))
+    items = entries_of(cap, value, lambda v: lower_arg(cap, v), cap.libraries.by_name)
     if value.cls is dict:
         return items
     factory = () if value.factory is None else (as_python(value.factory),)

@@ -26,8 +26,9 @@ from dynacomp.capture.hosting.rebuilt import WithAttributes
 from dynacomp.capture.symbolic.libraries import is_library, module_of
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.tracing.library_objects import WithRule, holds_user_code
+from dynacomp.capture.tracing.library_objects import WithRule
 from dynacomp.capture.tracing.lowered_args import OBJECT_CALLS
+from dynacomp.capture.tracing.onlookers import holds_user_code
 from dynacomp.capture.tracing.passthrough import RAW, WITH_DTYPES, with_dtype
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.computed import LibraryV

@@ -56,8 +56,9 @@ from dynacomp.capture.tracing import settled
 from dynacomp.capture.tracing.abstract_evaluation import Outcome, evaluated, is_nothing, reach_rules
 from dynacomp.capture.tracing.failures import enter_others
 from dynacomp.capture.tracing.handed_on import with_functions, wraps
-from dynacomp.capture.tracing.lowered_args import hands_on, is_for_jax, lower_arg, lower_arguments
+from dynacomp.capture.tracing.lowered_args import hands_on, lower_arg, lower_arguments
 from dynacomp.capture.tracing.lowered_parts import OBJECT_CALLS, given_sizes, leaf_nodes, standins_in
+from dynacomp.capture.tracing.onlookers import is_by_name, is_for_jax
 from dynacomp.capture.tracing.passthrough import Passed
 from dynacomp.capture.tracing.settings import held, holding, maker, traced_under, under
 from dynacomp.capture.values.computed import ArrayV, LibraryV, NeedsConcrete, NumberV
@@ -153,9 +154,10 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     judging = judges(fn) or any(fn is taker for taker in OF_DTYPES)
     if judging and any(holds_numpy(cap, v) for v in (*args, *kwargs.values())):
         raise Break("leaves", f"{label(fn)} looks at a NumPy array")
-    step, seen = cap.progress.steps, cap.libraries.unasked
+    step, seen, ordered = cap.progress.steps, cap.libraries.unasked, cap.libraries.by_name
     cap.libraries.arguments.append((args, kwargs))
     cap.libraries.unasked = is_for_jax(fn, (*args, *kwargs.values()))
+    cap.libraries.by_name = cap.libraries.unasked or is_by_name(fn, (*args, *kwargs.values()))
     try:
         lowered, since = _lowered(cap, fn, args, kwargs), next_serial()
         if looks_inside(fn) and any(map(_holds_model, (*lowered[0], *lowered[1].values()))):
@@ -169,7 +171,7 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
             reach_rules(cap, fn, *(found[1] if isinstance(found, tuple) else lowered))
     finally:
         cap.libraries.arguments.pop()
-        cap.libraries.unasked = seen
+        cap.libraries.unasked, cap.libraries.by_name = seen, ordered
     OPERATIONS.give(cap, label(fn), said)
     guard_reads(cap, (*args, *kwargs.values()))
     if not isinstance(found, tuple):

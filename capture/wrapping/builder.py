@@ -29,6 +29,7 @@ from dynacomp.capture._native import CompiledFunction
 from dynacomp.capture.base.classes import fields, has_dict, module_name, mro, own_dict
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.inside_tracers import shows
+from dynacomp.capture.base.key_order import in_any_order
 from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.base.marks import Mark
 from dynacomp.capture.base.of_class import of_class
@@ -120,11 +121,12 @@ def items_of(cap: Capture, value: Any) -> list[Value]:
     return value.items
 
 
-def entries_of(cap: Capture, value: DictV, use: Callable[[Value], Any]) -> dict[Any, Any]:
+def entries_of(cap: Capture, value: DictV, use: Callable[[Value], Any], by_name: bool = False) -> dict[Any, Any]:
     """`use` of all entries of a dict, in its order; they are looked at in the order in which JAX takes it apart. So a
     dict whose keys come in another order in the next call, as those of a tree that was put together, makes the same
-    Graph, which is not compiled again."""
-    keys = list(settled(value.items))
+    Graph, which is not compiled again. by_name: nobody sees the order."""
+    items = settled(value.items)
+    keys = in_any_order(items) if by_name else list(items)
     order = sorted(keys) if all(type(k) is str for k in keys) else keys
     used = {k: use(realize(cap, value.items[k])) for k in order}
     return {k: used[k] for k in keys}

@@ -14,6 +14,7 @@ from dynacomp.capture._native import iterated, known_hashes, set_layout
 from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import ours
+from dynacomp.capture.base.key_order import ByName
 from dynacomp.capture.base.literals import is_literal, is_plain_key
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
@@ -28,6 +29,8 @@ from dynacomp.capture.wrapping.builtin_subclasses import inherits, own_iter, own
 from dynacomp.capture.wrapping.changing_contents import in_parts, reading
 from dynacomp.capture.wrapping.partial_tables import ClassEntries, Entries
 
+SORTED = (dict, collections.defaultdict)  # what JAX takes apart by its keys, whatever their order
+
 
 def _dict(cap: Capture, obj: Any, source: S.Source) -> Value:
     if any(table == id(obj) for table, _ in cap.effects.globals):
@@ -41,10 +44,13 @@ def _dict(cap: Capture, obj: Any, source: S.Source) -> Value:
     else:
         reading(cap, source)
         _refuse_references(names)
-        cap.guards.add("keys", source, names)
+        free = type(obj) in SORTED and len(names) > 1 and all(type(name) is str for name in names)
+        cap.guards.add("names" if free else "keys", source, names)
         keys = _keys(cap, obj, names)
         items = {key: Lazy(x, S.KnownKey(source, k, key.digest) if isinstance(key, HashedV) else S.Key(source, k))
                  for k, key, x in zip(names, keys, values)}
+        if free:
+            items = ByName(items, functools.partial(cap.guards.add, "keys", source, names))
     factory = DEFAULT_FACTORY.__get__(obj) if isinstance(obj, collections.defaultdict) else None
     wrapped = wrap(cap, factory, S.Get(source, "default_factory")) if factory is not None else None
     return DictV(items, type(obj), real=obj, factory=wrapped, source=source)

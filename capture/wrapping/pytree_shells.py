@@ -20,9 +20,9 @@ import jax
 from jax._src import tree_util
 from jax._src.tree_util import _registry as REGISTRY  # how JAX takes objects apart
 
-from dynacomp.capture.base.attribute_order import unordered
 from dynacomp.capture.base.classes import entries, fields, has_dict, module_name, mro, own_dict
 from dynacomp.capture.base.errors import Break
+from dynacomp.capture.base.key_order import unordered
 from dynacomp.capture.graph.descriptions import says_sizes_of
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.host_functions import as_scalar
@@ -73,11 +73,12 @@ class Memo(dict[int, tuple[Value, Any]]):
     """id of a Value → it, and its real object. `is_leaf`: whether what takes the tree apart looks into an object of the
     program's; `inside` how many objects that are taken apart we are, where it may be a static field; `defers`: whether
     there may be Unseens in shells, and `seen` whether somebody looked at one. `by_name`: whether JAX alone takes the
-    object apart that we are in."""
+    tree or the object apart that we are in."""
 
-    def __init__(self, is_leaf: Callable[[Any], bool] = lambda real: False, defers: bool = False) -> None:
+    def __init__(self, is_leaf: Callable[[Any], bool] = lambda real: False, defers: bool = False,
+                 by_name: bool = False) -> None:
         super().__init__()
-        self.is_leaf, self.inside, self.defers, self.by_name = is_leaf, 0, defers, False
+        self.is_leaf, self.inside, self.defers, self.by_name = is_leaf, 0, defers, by_name
         self.seen: list[bool] = []
         self.leaves: dict[int, ObjectV] = {}
 
@@ -122,7 +123,7 @@ def _list(cap: Capture, value: ListV, memo: Memo) -> Any:
 
 
 def _dict(cap: Capture, value: DictV, memo: Memo) -> Any:
-    table = entries_of(cap, value, lambda v: shell(cap, v, memo))
+    table = entries_of(cap, value, lambda v: shell(cap, v, memo), memo.by_name)
     if value.factory is None:
         return value.cls(table)
     factory = shell(cap, value.factory, memo)

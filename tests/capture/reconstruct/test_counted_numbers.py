@@ -1,5 +1,10 @@
 """What a call counts is an input from the first call on: one capture however many calls follow, as in plain Python."""
 
+import dataclasses
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 import pytest
 
@@ -121,3 +126,76 @@ def test_who_wants_constants_has_them():
     for _ in range(3):
         compiled(ours, X)
     assert dynacomp.stats()["frames_captured"] == 3
+
+
+@dataclasses.dataclass
+class State:
+    w: Any
+    step: int = 0
+    rate: float = 1.0
+
+
+class Pair(NamedTuple):
+    w: Any
+    step: int = 0
+
+
+def made(s, x):
+    return State(s.w * x, s.step + 1, s.rate * 0.5)
+
+
+def replaced(s, x):
+    return dataclasses.replace(s, w=s.w + x, step=s.step + 1), x.sum()
+
+
+def of_tuple(s, x):
+    return s._replace(w=s.w * x, step=s.step + 1)
+
+
+def of_dict(s, x):
+    return {"w": s["w"] * x, "step": s["step"] + 1}
+
+
+def inside(s, x):
+    return {"inner": [State(s["inner"][0].w + x, s["inner"][0].step + 1)], "n": 3}
+
+
+@pytest.mark.parametrize("fn, start", [
+    (made, State(X)), (replaced, State(X)), (of_tuple, Pair(X)), (of_dict, {"w": X, "step": 0}),
+    (inside, {"inner": [State(X)], "n": 3})], ids=lambda v: getattr(v, "__name__", ""))
+def test_the_state_that_comes_back_counts(fn, start):
+    """`state.replace(step=state.step + 1)`: an input from the first call on, though nothing is stored."""
+    ours = plain = start
+    compiled = dynacomp.jit(fn, backend="eager")
+    dynacomp.reset()
+    for _ in range(5):
+        ours, plain = compiled(ours, X), fn(plain, X)
+        ours, plain = (s[0] if type(s) is tuple else s for s in (ours, plain))
+        assert repr(ours) == repr(plain) and type(ours) is type(plain)
+    assert dynacomp.stats()["frames_captured"] == 1 and not dynacomp.stats()["breaks"]
+
+
+def test_a_result_of_another_class_does_not_count():
+    dynacomp.reset()
+    compiled = dynacomp.jit(lambda s, x: (Pair(s.w * x, s.step + 1), x * s.step), backend="eager")
+    assert [int(compiled(State(X, 3), X)[0].step) for _ in range(3)] == [4, 4, 4]
+    assert dynacomp.stats()["frames_captured"] == 1
+    assert [int(compiled(State(X, n), X)[0].step) for n in (5, 6, 7)] == [6, 7, 8]
+    assert dynacomp.stats()["frames_captured"] == 2
+
+
+def test_numbers_of_a_result_that_would_break_the_graph_are_constants():
+    """`eqx.tree_at` finds what it replaces by identity: a number that changes would be left to Python there."""
+    class Model(eqx.Module):
+        w: jax.Array
+        n: int = 0
+
+    def step(m, x):
+        return eqx.tree_at(lambda m: (m.w, m.n), m, (m.w * 2, m.n + 1))
+
+    dynacomp.reset()
+    compiled, ours, plain = dynacomp.jit(step, backend="eager"), Model(X), Model(X)
+    for _ in range(5):
+        ours, plain = compiled(ours, X), step(plain, X)
+        assert repr(ours) == repr(plain) and (ours.w == plain.w).all()
+    assert not dynacomp.stats()["breaks"] and not dynacomp.stats()["frames_eager"]

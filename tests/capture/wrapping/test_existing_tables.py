@@ -4,7 +4,9 @@ import collections
 import types
 import weakref
 
+import jax
 import jax.numpy as jnp
+import optax
 import pytest
 
 import dynacomp
@@ -170,3 +172,125 @@ def test_elements_that_stand_in_each_others_places_stay_in_their_order():
 
     run = dynacomp.jit(program)
     assert repr(run(jnp.arange(4.0))) == repr(program(jnp.arange(4.0)))
+
+
+# --- the order of a dict's keys
+
+SGD = optax.sgd(0.1)
+ORDERS = ["wbca", "abcw", "bwac", "wbca", "cabw"]
+
+
+def with_keys(order, cls=dict):
+    table = cls() if cls is dict else cls(list)
+    table.update((key, jnp.arange(3.0) + n) for n, key in enumerate(order))
+    return table
+
+
+def mapped(p):
+    return jax.tree.map(lambda a: a * 2, {"z": p, "a": [p, (p["w"],)]})
+
+
+def differentiated(p):
+    return jax.grad(lambda q: sum((n + 1) * jnp.sum(v ** 2) for n, v in enumerate(q.values())))(p)
+
+
+def jitted(p):
+    return jax.jit(lambda q: [v * n for n, v in enumerate(q.values())])(p)
+
+
+def structure(p):
+    leaves, treedef = jax.tree.flatten(p)
+    return jax.tree.unflatten(treedef, [2 * a for a in leaves]), str(treedef)
+
+
+def updated(p):
+    return optax.apply_updates(p, SGD.update(p, SGD.init(p), p)[0])
+
+
+def carried(p):
+    return jax.lax.scan(lambda c, x: (jax.tree.map(lambda a: a + x, c), c["w"].sum()), p, jnp.arange(3.0))
+
+
+def sorted_names(p):
+    return [p[k] * n for n, k in enumerate(sorted(p))]
+
+
+def stored(p):
+    p["w"], p["new"] = p["w"] * 2, p["b"] + 1
+    return p
+
+
+def refilled(p):
+    twice = jax.tree.map(lambda a: 2 * a, p)
+    p.clear()
+    p.update(twice)
+    return p
+
+
+def copied(p):
+    return jax.tree.map(lambda a: 2 * a, p.copy())
+
+
+@pytest.mark.parametrize("cls", [dict, collections.defaultdict])
+@pytest.mark.parametrize("fn", [mapped, differentiated, jitted, structure, updated, carried, sorted_names, stored,
+                                refilled, copied], ids=lambda fn: fn.__name__)
+def test_jax_takes_dicts_apart_whatever_their_order(fn, cls):
+    """Parameters come back from a first training step with their keys in order: that is no other entry."""
+    dynacomp.reset()
+    compiled = dynacomp.jit(fn, backend="eager")
+    for order in ORDERS:
+        assert seen(fn, with_keys(order, cls)) == seen(compiled, with_keys(order, cls))
+    assert dynacomp.stats()["frames_captured"] == 1 and not dynacomp.stats()["breaks"]
+
+
+def gone_through(p):
+    return [v * n for n, v in enumerate(p.values())], list(p)
+
+
+def first(p):
+    return p[next(iter(p))] * 2
+
+
+def back_again(p):
+    p["w"] = p.pop("w") * 2
+    return p
+
+
+def rebuilt(p):
+    return {**p, "new": p["w"] + 1}
+
+
+def gone_and_copied(p):
+    p.clear()
+    return p
+
+
+def copied_first(p):
+    held = p.copy()
+    p.clear()
+    return [v * n for n, v in enumerate(held.values())]
+
+
+@pytest.mark.parametrize("cls", [dict, collections.OrderedDict])
+@pytest.mark.parametrize("fn", [gone_through, first, back_again, rebuilt, gone_and_copied, copied_first, mapped],
+                         ids=lambda fn: fn.__name__)
+def test_who_goes_through_a_dict_sees_its_order(fn, cls):
+    dynacomp.reset()
+    compiled = dynacomp.jit(fn, backend="eager")
+    made = (lambda order: with_keys(order, cls)) if cls is not collections.OrderedDict else (
+        lambda order: cls(with_keys(order)))
+    for order in ORDERS:
+        assert seen(fn, made(order)) == seen(compiled, made(order))
+    assert not dynacomp.stats()["frames_eager"]
+
+
+def seen(fn, table):
+    """What comes of a call, and of its argument, with the order of all dicts."""
+    def shown(x):
+        if isinstance(x, dict):
+            return type(x).__name__, [(k, shown(v)) for k, v in x.items()]
+        if isinstance(x, (list, tuple)):
+            return [*map(shown, x)]
+        return x if isinstance(x, str) else jnp.asarray(x).tolist()
+
+    return shown(fn(table)), shown(table)

@@ -1,10 +1,10 @@
-"""Attributes tell when something first asks in which order they stand."""
+"""ByName tell when something first asks in which order they stand."""
 
 import copy
 
 import pytest
 
-from dynacomp.capture.base.attribute_order import Attributes, is_arranged, is_unordered, unordered
+from dynacomp.capture.base.key_order import ByName, is_arranged, is_unordered, unordered
 
 ASKING = [iter, reversed, list, dict, sorted, dict.fromkeys, copy.copy, lambda a: a == {}, lambda a: {**a},
           lambda a: a | {}, lambda a: {} | a, lambda a: list(a.items()), lambda a: list(a.values()), lambda a: a.keys(),
@@ -16,7 +16,7 @@ NOT_ASKING = [len, bool, unordered, lambda a: a["b"], lambda a: a.get("z"), lamb
 
 def made():
     asked = []
-    return Attributes({"b": 1, "a": 2}, lambda: asked.append("order")), asked
+    return ByName({"b": 1, "a": 2}, lambda: asked.append("order")), asked
 
 
 @pytest.mark.parametrize("use", ASKING)
