@@ -23,6 +23,7 @@ from dynacomp.capture.numbers import dynamic_scalars, host_functions, scalar_ran
 from dynacomp.capture.reconstruct.unknown_traces import compare_names
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
+from dynacomp.capture.symbolic.twins import told_apart
 from dynacomp.capture.tracing.equinox_modules import refuse_method
 from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.values.callables import BuiltinMethodV, MethodV
@@ -45,7 +46,7 @@ from dynacomp.capture.values.questions import (
     type_name,
 )
 from dynacomp.capture.values.standing import IdV, LaterV, TracedNameV, TraceStateV
-from dynacomp.capture.values.value import NotConstant, Value, as_python, is_changing, now, type_of
+from dynacomp.capture.values.value import NotConstant, Value, as_python, existing, is_changing, now, type_of
 from dynacomp.capture.wrapping import ndarrays, partial_tables
 from dynacomp.capture.wrapping.builtin_subclasses import is_number, plain
 from dynacomp.capture.wrapping.class_attrs import MISSING, lookup, name_in_errors, resolve
@@ -362,6 +363,8 @@ def _elements(cap: Capture, v: Value) -> list[Value]:
 
 def equal(cap: Capture, a: Value, b: Value) -> bool:
     """Whether containers are equal; elements are compared by identity, then `==`, as Python does."""
+    if existing(a) is existing(b) is not None:
+        told_apart(cap, a)
     return a is b or EQUALITY.decide(a, b, cap)
 
 

@@ -22,6 +22,7 @@ from dynacomp.capture.kinds.changing_keys import copied, put
 from dynacomp.capture.kinds.iteration import key_value
 from dynacomp.capture.kinds.keys import hashable
 from dynacomp.capture.symbolic.machine import Capture
+from dynacomp.capture.symbolic.twins import told_apart
 from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.values import sources as S
 from dynacomp.capture.values.callables import FunctionV
@@ -32,7 +33,7 @@ from dynacomp.capture.values.kind import WITHOUT, Kind, define, kind
 from dynacomp.capture.values.objects import ObjectV
 from dynacomp.capture.values.questions import is_dict, is_object, is_value
 from dynacomp.capture.values.standing import PrivateV
-from dynacomp.capture.values.value import NotConstant, Value
+from dynacomp.capture.values.value import MutableV, NotConstant, Value
 from dynacomp.capture.wrapping import ndarrays
 from dynacomp.capture.wrapping.keyed_tables import ChangingKey
 from dynacomp.capture.wrapping.pytree_shells import attributes
@@ -72,7 +73,13 @@ def deep(cap: Capture, x: Value, memo: Value | None = None) -> Value:
     """`copy.deepcopy(x)`."""
     if memo is not None and not stands_for(memo, None) and not isinstance(memo, MemoV):
         raise Break("call", "copy.deepcopy with a memo")
-    return _deep(cap, x, memo if isinstance(memo, MemoV) else MemoV({}))
+    if isinstance(memo, MemoV):
+        return _deep(cap, x, memo)
+    memo = MemoV({})
+    made = _deep(cap, x, memo)
+    if len(memo.given) > 1:  # an object that is found twice has one copy
+        cap.guards.add("all_distinct", None, tuple(memo.given), ())
+    return made
 
 
 class MemoV(DictV):
@@ -81,6 +88,7 @@ class MemoV(DictV):
     def __init__(self, items: dict[Any, Any]) -> None:
         super().__init__(items)
         self.copies: dict[int, Value] = {}
+        self.given: dict[S.Source, None] = {}  # where objects were found that existed, and may change
 
 
 def _refused(*_: Any) -> Any:
@@ -102,8 +110,11 @@ define(MemoV, Kind(constant=_unknown, getattr=_refused, length=_refused, getitem
 
 
 def _deep(cap: Capture, x: Value, memo: MemoV) -> Value:
+    told_apart(cap, x)
     if id(x) not in memo.copies:
         made = _deep_new(cap, x, memo)
+        if isinstance(x, (MutableV, ObjectV)) and x.source is not None:
+            memo.given[x.source] = None
         memo.copies.setdefault(id(x), made)
     return memo.copies[id(x)]
 

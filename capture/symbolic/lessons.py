@@ -109,6 +109,7 @@ class Lessons:
     given_back: Any = None  # what was known before numbers counted for those in the result; False: they do not
     memos: set[Any] = field(default_factory=set)  # dicts of libraries' contexts that a call after a guard has added to
     reads_record: bool = False  # a list is looked at in which `warnings.catch_warnings` records what is left to Python
+    tells_twins: bool = False  # a container found at two places has to be one Value, see `twins`
     answers: bool = False  # libraries ask changing numbers something: what stands for these answers
     bare: set[int] = field(default_factory=set)  # steps that call a function with a rule which looks at its arrays
     each_checked: bool = False  # a metaclass's check of an instance changes something, see `class_checks`

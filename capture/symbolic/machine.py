@@ -150,7 +150,7 @@ class Capture:
         program is let go of now, not when garbage is collected."""
         OPERATIONS.let_go(self)
         frames = [f for ref in self.dropping.frames if (f := ref()) is not None]
-        for held in (*frames, *self.known.objects.values(), *self.emptied):
+        for held in (*frames, *self.known.objects.values(), *self.known.twins.values(), *self.emptied):
             vars(held).clear()
         vars(self).clear()
 

@@ -17,6 +17,7 @@ from dynacomp.capture.base.key_order import is_arranged, is_unordered, unordered
 from dynacomp.capture.symbolic.libraries import is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
+from dynacomp.capture.symbolic.twins import told_apart
 from dynacomp.capture.symbolic.undo_log import save
 from dynacomp.capture.values.computed import ArrayV, NumberV
 from dynacomp.capture.values.containers import DictV, SetV, as_grown
@@ -31,6 +32,7 @@ def mutating(cap: Capture, value: Value) -> None:
     """Must be called before a Value is changed in place."""
     if getattr(value, "cls", None) is types.MappingProxyType:
         raise Break("store", "a change to a mappingproxy")  # which Python refuses, in words for each operation
+    told_apart(cap, value)
     if cap.dropping.pending:
         OPERATIONS.changing(cap, value)
     whose = getattr(value, "owner", None) or value  # a `__dict__` is as old as its object
@@ -229,7 +231,7 @@ def settle(cap: Capture) -> list[Value]:
     found = list(changed(cap))
     for last in SETTLED:
         last(cap)
-    inputs = [v for v in cap.known.objects.values() if v.source is not None]
+    inputs = [v for v in (*cap.known.objects.values(), *cap.known.twins.values()) if v.source is not None]
     ids = set(map(id, found))
     for kept in dict.fromkeys(_kept_in(type(v.real)) for v in found if not is_cell(v)):  # type: ignore[attr-defined]
         alike = [v for v in inputs if _kept_in(type(getattr(v, "real", None))) is kept]

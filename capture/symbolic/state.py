@@ -45,6 +45,8 @@ class Known:
     """Objects by identity, and what was read of them; `keep` keeps ids alive."""
 
     objects: dict[int, Value] = field(default_factory=dict)  # real object id → Value, for mutable objects
+    twins: dict[tuple[int, S.Source], Value] = field(default_factory=dict)  # (id, source) → Value, at other places
+    are_twins: set[int] = field(default_factory=set)  # ids of those, and of the Values at the first place
     arrays: dict[Any, Value] = field(default_factory=dict)  # (id, source) of an array → the input of the Graph
     shown: dict[Any, bool] = field(default_factory=dict)  # source of a tracer → whether Python may look into it
     keep: list[Any] = field(default_factory=list)

@@ -40,6 +40,7 @@ from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.dynamic_scalars import TEXTS, is_numpy_number
 from dynacomp.capture.numbers.graph_inputs import add_input, outer_builder, own, symbolic_dims
 from dynacomp.capture.numbers.told_sizes import TELLING, AtSizes, nth_told, told
+from dynacomp.capture.symbolic import twins
 from dynacomp.capture.symbolic.libraries import is_library, is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
@@ -78,9 +79,13 @@ def wrap(cap: Capture, obj: Any, source: S.Source) -> Value:
     """The Value of an object found at `source`; mutable objects get one Value however often found."""
     known = cap.known.objects.get(id(obj))
     if known is not None:
-        if known.source is not None and known.source != source:
+        if known.source is None or known.source == source:
+            return known
+        if not twins.may_be(cap, obj, known):
             cap.guards.add("same", source, known.source)
-        return known
+            return known
+        return cap.known.twins.get((id(obj), source)) or twins.note(cap, obj, known, WRAPPERS[type(obj)](
+            cap, obj, source))
     row = WRAPPERS.get(type(obj), _wrap_other)
     try:
         value = row(cap, obj, source)

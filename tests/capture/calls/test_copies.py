@@ -169,3 +169,18 @@ def test_dataclasses_of_chex():
         assert repr(compiled(x, State(a=x, b=[x]))) == repr(copies(x, State(a=x, b=[x])))
     stats = dynacomp.stats()
     assert not stats["breaks"] and not stats["frames_eager"] and stats["frames_captured"] == 1
+
+
+def test_an_object_that_is_copied_at_two_places_has_one_copy():
+    """Also after a call in which two objects stood there."""
+    def changed(p, q):
+        a, b = copy.deepcopy((p, q))
+        a["w"] = a["w"] * 2
+        return b["w"]
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(changed, backend="eager")
+    for twice in [False, True, False, True]:
+        p, q = {"w": jnp.ones(2)}, {"w": jnp.ones(2)}
+        assert (compiled(p, p if twice else q) == (2 if twice else 1)).all()
+    assert dynacomp.stats()["frames_captured"] == 2
