@@ -18,6 +18,8 @@
     assignments         Functions that do nothing but store arguments in the first one: the
                         `__init__` of dataclasses
     own_stores          Methods that store into the object whose they are
+    handing_on          Classes whose code only hands on what their objects hold, when JAX takes
+                        these apart
     suspensions         Where a generator, coroutine or async generator suspends, and what
                         its frame holds there
     loop_exits          Where the loops are left that a resume function goes on in: the resume

@@ -23,6 +23,7 @@ from jax._src.tree_util import _registry as REGISTRY  # how JAX takes objects ap
 from dynacomp.capture.base.classes import entries, fields, has_dict, module_name, mro, own_dict
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.key_order import unordered
+from dynacomp.capture.bytecode.handing_on import hands_on
 from dynacomp.capture.graph.descriptions import says_sizes_of
 from dynacomp.capture.numbers import size_values
 from dynacomp.capture.numbers.host_functions import as_scalar
@@ -73,12 +74,12 @@ class Memo(dict[int, tuple[Value, Any]]):
     """id of a Value → it, and its real object. `is_leaf`: whether what takes the tree apart looks into an object of the
     program's; `inside` how many objects that are taken apart we are, where it may be a static field; `defers`: whether
     there may be Unseens in shells, and `seen` whether somebody looked at one. `by_name`: whether JAX alone takes the
-    tree or the object apart that we are in."""
+    tree or the object apart that we are in; `handed_on`: whether nobody looks at the numbers in it then."""
 
     def __init__(self, is_leaf: Callable[[Any], bool] = lambda real: False, defers: bool = False,
                  by_name: bool = False) -> None:
         super().__init__()
-        self.is_leaf, self.inside, self.defers, self.by_name = is_leaf, 0, defers, by_name
+        self.is_leaf, self.inside, self.defers, self.by_name, self.handed_on = is_leaf, 0, defers, by_name, by_name
         self.seen: list[bool] = []
         self.leaves: dict[int, ObjectV] = {}
 
@@ -188,14 +189,16 @@ def _object(cap: Capture, value: ObjectV, memo: Memo) -> Any:
     for name in [n for n in fields(built) if n not in found]:  # gone since it was made
         object.__delattr__(built, name)
     defers = memo.defers and value.payload is not None and not asks_types(value.cls)
-    outer, memo.by_name = memo.by_name, value.cls in REGISTRY and flattened_by_name(value.cls)
+    outer, memo.by_name = (memo.by_name, memo.handed_on), value.cls in REGISTRY and flattened_by_name(value.cls)
+    memo.handed_on = memo.by_name or value.cls in REGISTRY and hands_on(
+        value.cls, REGISTRY[value.cls].to_iter, REGISTRY[value.cls].from_iter)
     memo.inside += 1
     for name, attr in found.items():
-        fixed = attr if memo.by_name else size_values.known(cap, attr)  # its class may look at it
+        fixed = attr if memo.handed_on else size_values.known(cap, attr)  # its class may look at it
         put_off = defers and _is_beside(fixed)
         object.__setattr__(built, name, Unseen(fixed.cls, memo.seen) if put_off else shell(cap, fixed, memo))  # type: ignore
     memo.inside -= 1
-    memo.by_name = outer
+    memo.by_name, memo.handed_on = outer
     return built
 
 
@@ -293,7 +296,7 @@ def _slots(value: ObjectV) -> list[str]:
 
 def _size(cap: Capture, value: SizeV, memo: Memo) -> Any:
     """JAX may keep it beside the leaves of an object, as the sizes in shapes."""
-    return size_values.argument(cap, value) if memo.by_name else value
+    return size_values.argument(cap, value) if memo.handed_on else value
 
 
 define(SetV, Kind(shell=lambda cap, v, memo: v.cls(v.items)))
