@@ -157,7 +157,7 @@ def _entry(name: str, raw: Any) -> Any:
     if cls in SAID:
         return cls, SAID[cls](raw)
     if is_literal(raw):
-        return (cls, repr(raw)) if name.startswith("_") else cls
+        return (cls, repr(raw)) if name.startswith("_") and name != "__doc__" else cls  # defaults may be told there
     return cls, Mark(raw) if hasattr(cls, "__get__") or issubclass(cls, type) else Mark(cls)
 
 

@@ -106,6 +106,36 @@ def test_records(make):
     settled(program, lambda i: (make(2)(jnp.arange(4.0) + i, 2.0),), 2)
 
 
+def by_default(k):
+    @dataclasses.dataclass
+    class Data:
+        a: jax.Array
+        b: float = 0.5 * k
+
+        def product(self):
+            return self.a * self.b
+
+    return Data
+
+
+def test_a_dataclass_tells_its_defaults():
+    """In its `__doc__`, which differs then."""
+    settled(lambda p: p.product(), lambda i: (by_default(i)(jnp.ones(4)),), 3)
+    settled(lambda p: (p.product(), len(type(p).__doc__)), lambda i: (by_default(i)(jnp.ones(4)),), 3)
+    told = dynacomp.jit(lambda p: (p.a + 1, type(p).__doc__))
+    for i in range(6):
+        assert told(by_default(i)(jnp.ones(4)))[1].count(f"= {0.5 * i}") == 1
+
+    def made_in_the_call(x, k):
+        @dataclasses.dataclass
+        class Data:
+            b: float = 0.5 * k
+
+        return x * Data().b
+
+    settled(made_in_the_call, lambda i: (jnp.ones(4), i), 5)
+
+
 def test_made_classes():
     def make(i):
         return dataclasses.make_dataclass("Made", ["w", "b"])(jnp.ones(4) * i, 2.0), jnp.arange(4.0)
