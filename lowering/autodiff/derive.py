@@ -182,6 +182,12 @@ def parted(closed: ClosedJaxpr, unknown: Sequence[bool]) -> tuple[ClosedJaxpr, C
     return first, later, tuple(unknown_results)
 
 
+def slimmed(closed: ClosedJaxpr, asked: Sequence[bool]) -> tuple[ClosedJaxpr, tuple[bool, ...]]:
+    """The function of the results that are asked for, and which inputs these depend on: it takes no others."""
+    slim, used = dce_jaxpr(closed.jaxpr, list(asked))
+    return ClosedJaxpr(slim, closed.consts), tuple(used)
+
+
 def flat_jaxpr(fn: Callable[[list[Any], list[Any]], Any], first: list[Any], second: list[Any]) -> ClosedJaxpr:
     """The jaxpr of a function of two lists."""
     return jax.make_jaxpr(lambda *args: fn(list(args[:len(first)]), list(args[len(first):])))(*first, *second)

@@ -26,7 +26,12 @@ from typing import Any
 import jax
 from jax._src.core import Tracer, eval_context, jaxprs_in_params, set_current_trace, trace_ctx
 from jax._src.interpreters.ad import primitive_linearizations
-from jax._src.interpreters.partial_eval import DynamicJaxprTrace, custom_partial_eval_rules, custom_staging_rules
+from jax._src.interpreters.partial_eval import (
+    DynamicJaxprTrace,
+    custom_partial_eval_rules,
+    custom_staging_rules,
+    dce_rules,
+)
 from jax.errors import UnexpectedTracerError
 from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
@@ -36,7 +41,17 @@ from dynacomp.capture.graph.silence import saying_nothing
 from dynacomp.capture.graph.size_evaluation import evaluate
 from dynacomp.capture.graph.size_scope import Relation, Scope
 from dynacomp.capture.graph.sizes import Size, is_symbolic
-from dynacomp.lowering.autodiff.derive import Split, batched, chosen, linearised, merged, parted, pushed, transposed
+from dynacomp.lowering.autodiff.derive import (
+    Split,
+    batched,
+    chosen,
+    linearised,
+    merged,
+    parted,
+    pushed,
+    slimmed,
+    transposed,
+)
 from dynacomp.lowering.autodiff.known_sizes import asks_for_sizes, at_sizes, avals_at
 from dynacomp.lowering.primitives.translate import blaming_sizes, deciding
 from dynacomp.lowering.sizes.dims import SymbolicShapeError
@@ -197,6 +212,11 @@ class Region:
         first, later, others = parted(self.jaxpr, unknown)
         return self.like(first), self.like(later, stays=True), others
 
+    def slim(self, asked: tuple[bool, ...]) -> tuple[Region, tuple[bool, ...]]:
+        """The region of the results that are asked for, and which inputs it takes."""
+        closed, used = slimmed(self.jaxpr, asked)
+        return self.like(closed, self.stays), used
+
     def batch(self, axes: tuple[int | None, ...], size: int | Size) -> tuple[Region, tuple[bool, ...]]:
         """The region over a batch, and which of its results have one."""
         def at(sizes: Sizes) -> Region:
@@ -354,6 +374,19 @@ def _stage(trace: DynamicJaxprTrace, source_info: Any, *tracers: Any, region: Re
         return _staged(*tracers, region=region, sizes=sizes)
 
 
+def _drop(asked: list[bool], eqn: Any) -> tuple[list[bool], Any]:
+    """What falls away of one operation where JAX drops what nobody uses: as of the operations one by one. A loop before
+    it would else be asked for a backward pass of results that reach nothing, which JAX's scan does not have."""
+    if not any(asked):
+        return [False] * len(eqn.invars), None
+    if all(asked):
+        return [True] * len(eqn.invars), eqn
+    region, wanted = eqn.params["region"], tuple(asked)
+    (slim, used), _, left = region.having(eqn.params["sizes"], ("slim", wanted), lambda r: r.slim(wanted))
+    return list(used), eqn.replace(invars=chosen(eqn.invars, used), outvars=chosen(eqn.outvars, asked),
+                                   params=dict(region=slim, sizes=left))
+
+
 region_p.def_impl(_impl)
 region_p.def_abstract_eval(_abstract)
 ad.primitive_jvps[region_p] = _jvp
@@ -362,5 +395,6 @@ if jax.__version_info__[:2] in LINEARIZE:
 ad.primitive_transposes[region_p] = _transpose
 custom_partial_eval_rules[region_p] = _partial_eval
 custom_staging_rules[region_p] = _stage
+dce_rules[region_p] = _drop
 batching.primitive_batchers[region_p] = _batch
 mlir.register_lowering(region_p, mlir.lower_fun(_staged, multiple_results=True))

@@ -1,5 +1,7 @@
 """The primitive by itself: which derived regions run on arrays, and how often each is compiled."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -139,6 +141,48 @@ def test_no_gradient_of_what_nobody_asks_for(compiler):
     tangent = region.derived[True, False].value[1]
     ((backward, _),) = [found.value for found in tangent.derived.values()]
     assert "dot_general" not in str(backward.jaxpr)
+
+
+def test_what_falls_away_of_a_linear_region(compiler):
+    """A scan before it was asked for a backward pass of what reaches nothing (JAX's ValueError: Expected cotangent
+    type float32[] but got float32[4])."""
+    def states(w):
+        return jax.lax.scan(lambda c, x: (jnp.tanh(c * w + x), c * w), 0.0, jnp.ones(4))
+
+    last, seen = states(0.5)
+    three = jax.make_jaxpr(lambda last, seen: (seen * 2, jnp.sin(last), last + seen.sum()))(last, seen)
+    region = Region(three, compiler)
+
+    def slope(which, fn):
+        return jax.grad(lambda w: fn(*states(w))[which].sum())(0.5)
+
+    for which in (0, 1, 2, 1):
+        np.testing.assert_allclose(slope(which, lambda *xs: apply(region, *xs)), slope(which, jaxpr_as_fun(three)),
+                                   rtol=1e-5)
+    assert compiler.made == 1 + 3  # forward, and a backward region for each result
+
+
+def test_what_falls_away_at_unknown_sizes():
+
+    def make(closed, carried):
+        def run(*arrays):
+            given = arrays[:len(arrays) - len(carried)]
+            sizes = {str(d): n for a, x in zip(closed.in_avals, given) for d, n in zip(a.shape, x.shape)}
+            sizes |= {str(size): x.shape[0] for size, x in zip(carried, arrays[len(given):])}
+            return jaxpr_as_fun(at_sizes(closed, sizes))(*given)
+        return run
+
+    def two(x):
+        return x * 2, jnp.sin(x[0])
+
+    region = unknown(two, make, 4)
+
+    def slope(n, fn):
+        return jax.grad(lambda w: fn(jax.lax.scan(lambda c, x: (c * w + x, c * w), 0.0, jnp.ones(n))[1])[1])(0.5)
+
+    for n in (4, 6, 3):
+        sizes = (("n", n),)
+        np.testing.assert_allclose(slope(n, functools.partial(apply, region, sizes=sizes)), slope(n, two), rtol=1e-5)
 
 
 # --- unknown sizes
