@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import inspect
+import types
 from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Any
@@ -26,6 +27,18 @@ def fits(row: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     except TypeError:
         return False
     return True
+
+
+def named(row: Any, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments of a call of `fn` with their names, as it has them itself, where the row takes them by name alone."""
+    _, most = arity(row)
+    if not isinstance(fn, types.FunctionType) or len(args) <= most:
+        return list(args), dict(kwargs)
+    names = [p.name for p in signature(fn).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    rest = dict(zip(names[int(most):], args[int(most):]))
+    if len(args) > len(names) or rest.keys() & kwargs.keys():
+        return list(args), dict(kwargs)
+    return list(args[:int(most)]), {**kwargs, **rest}
 
 
 @remembered

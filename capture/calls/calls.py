@@ -22,7 +22,7 @@ from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.identity_table import IdentityTable
 from dynacomp.capture.base.literals import is_literal
-from dynacomp.capture.base.rows import fits
+from dynacomp.capture.base.rows import fits, named
 from dynacomp.capture.bytecode.suspensions import SUSPENDS
 from dynacomp.capture.calls import class_checks, donations, jitted
 from dynacomp.capture.calls.entering import enter
@@ -492,6 +492,8 @@ def is_plain_function(real: types.FunctionType) -> bool:
 
 def call_row(cap: Capture, row: Any, obj: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """A row on the arguments of a call; those that it has no parameters for, Python judges."""
+    if not fits(row, args, kwargs):
+        args, kwargs = named(row, obj, args, kwargs)
     if not fits(row, args, kwargs):
         raise Break("call", f"{getattr(obj, '__qualname__', obj)} with these arguments")
     return row(cap, *args, **kwargs)

@@ -18,6 +18,11 @@ def scanned(x):
     return jax.lax.scan(lambda c, _: (c * 1.5, c), 1.0, length=x.shape[0])
 
 
+def scanned_without_names(x):
+    """As Ninjax calls it: it was a break, with all that the loop is made of alive."""
+    return jax.lax.scan(lambda c, y: (c * 0.5 + y, c), 0.0, x, x.shape[0], True, 1)
+
+
 def counted(x):
     return jax.lax.fori_loop(0, x.shape[0], lambda i, c: c + x[i] * i, 0.0)
 
@@ -38,7 +43,7 @@ def permuted(x):
 
 
 @pytest.mark.parametrize("program", [
-    squeezed, scanned, counted, convolved, convolved_with_another, permuted])
+    squeezed, scanned, scanned_without_names, counted, convolved, convolved_with_another, permuted])
 def test_one_entry_for_each_length(program):
     dynacomp.reset()
     compiled = dynacomp.jit(program, backend="eager")
