@@ -30,7 +30,7 @@ def fits(row: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
 
 
 def named(row: Any, fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments of a call of `fn` with their names, as it has them itself, where the row takes them by name alone."""
+    """The arguments of a call of `fn` with the names that it has for them, where the row takes them by name alone."""
     _, most = arity(row)
     if not isinstance(fn, types.FunctionType) or len(args) <= most:
         return list(args), dict(kwargs)
