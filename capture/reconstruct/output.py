@@ -434,7 +434,8 @@ class Writer:
         takes = False
         if e.outputs or self.cap.graph.telling:
             graph, inputs = build_graph(self.cap, e.outputs)
-            takes = bool(inputs) and all(is_for_guards(self.cap, source) for source in inputs)
+            held = {guard.source for guard in self.cap.guards.guards}  # by guards, whatever it takes
+            takes = bool(inputs) and all(s in held or is_for_guards(self.cap, s) for s in inputs)
             begin = len(e.out)
             self._call_program(inputs, takes)
             _place(e.out[begin:], last_line(graph, self.code))

@@ -66,9 +66,13 @@ class Arrays:
     weak_type: bool
 
     def __call__(self, items: Any) -> Iterator[Any]:
-        if set(map(type, items)) != {ARRAY_TYPE} or items[0].ndim != self.ndim or any(
-                x.shape != items[0].shape or x.dtype != self.dtype or x.weak_type is not self.weak_type or x.committed
-                for x in items):
+        if set(map(type, items)) != {ARRAY_TYPE}:
+            raise Unlike
+        shape = items[0].shape
+        for x in items:
+            if x.shape != shape or x.dtype != self.dtype or x.weak_type is not self.weak_type or x.committed:
+                raise Unlike
+        if len(shape) != self.ndim:
             raise Unlike
         yield np.stack([np.asarray(x) for x in items])
 

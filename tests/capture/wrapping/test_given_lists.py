@@ -60,3 +60,16 @@ def test_a_store_into_a_list_in_the_list_is_seen(fn, item):
         wrong = unlike(outcome(fn, ([item(i) for i in range(n)],)), outcome(compiled, ([item(i) for i in range(n)],)))
         assert not wrong, f"length {n}: {wrong}"
     assert 1 <= dynacomp.stats()["frames_captured"] <= 11
+
+
+def test_what_guards_have_made_is_not_made_again(monkeypatch):
+    """The stack of the arrays in a list, which the Graph is given: once in each call."""
+    made, stacked = [], Arrays.__call__
+    monkeypatch.setattr(Arrays, "__call__", lambda self, items: made.append(len(items)) or stacked(self, items))
+    dynacomp.reset()
+    compiled = dynacomp.jit(lambda xs: [x + 1 for x in xs], backend="eager")
+    for n in (3, 4, 5):
+        compiled([jnp.ones(3)] * n)
+    made.clear()
+    assert len(compiled([jnp.ones(3)] * 6)) == 6 and made == [6]
+    assert dynacomp.stats()["frames_captured"] == 2
