@@ -14,7 +14,7 @@
     undo_log                Changes to mutable Values that can be taken back
     side_effects            Changes to what existed before the call: noted while capturing,
                             replayed after the Graph
-    twins                   One list or dict that is found at two places: two Values, for as long as
+    twins                   One list, dict or struct found at two places: two Values, for as long as
                             nothing tells them apart
     escapes                 What code that existed before the call can read of what the
                             captured code changes

@@ -1,4 +1,4 @@
-"""One list or dict that is found at two places: two Values, for as long as nothing tells it from two that are equal.
+"""One list, dict or struct that is found at two places: two Values, for as long as nothing tells it from two like it.
 
     target = params                         # a network and its target begin as one tree
     loss(params, target, batch)             # which is read at both places: no entry of its own
@@ -11,15 +11,30 @@ from __future__ import annotations
 
 from typing import Any
 
+from jax._src.tree_util import _registry as REGISTRY
+
+from dynacomp.capture.base.classes import entries
 from dynacomp.capture.base.errors import Restart
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.values.containers import DictV, ListV
+from dynacomp.capture.values.objects import ObjectV
 from dynacomp.capture.values.value import Value
 
 
 def may_be(cap: Capture, obj: Any, first: Any) -> bool:
-    """Whether a container that was found before may have another Value at another place."""
-    return type(obj) in (dict, list) and type(first) in (DictV, ListV) and not (cap.lessons.tells_twins or first.dirty)
+    """Whether what was found before may have another Value at another place."""
+    if cap.lessons.tells_twins or getattr(first, "dirty", False) or getattr(first, "written", ()):
+        return False
+    if type(first) in (DictV, ListV):
+        return type(obj) in (dict, list)
+    return type(first) is ObjectV and first.payload is None and is_struct(type(obj))
+
+
+def is_struct(cls: type) -> bool:
+    """Whether that is a dataclass which is frozen, or a tree of JAX's, as the modules of Equinox and the structs of
+    Flax: hardly anybody stores in its instances, and who compares two looks at what they hold."""
+    params = entries(cls).get("__dataclass_params__")
+    return params is not None and (params.frozen or cls in REGISTRY)
 
 
 def note(cap: Capture, obj: Any, first: Value, second: Value) -> Value:

@@ -84,8 +84,8 @@ def wrap(cap: Capture, obj: Any, source: S.Source) -> Value:
         if not twins.may_be(cap, obj, known):
             cap.guards.add("same", source, known.source)
             return known
-        return cap.known.twins.get((id(obj), source)) or twins.note(cap, obj, known, WRAPPERS[type(obj)](
-            cap, obj, source))
+        return cap.known.twins.get((id(obj), source)) or twins.note(cap, obj, known, WRAPPERS.get(
+            type(obj), _wrap_other)(cap, obj, source))
     row = WRAPPERS.get(type(obj), _wrap_other)
     try:
         value = row(cap, obj, source)

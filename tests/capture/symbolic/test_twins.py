@@ -1,7 +1,10 @@
-"""A list or dict that is given twice: as two, in one entry, unless the program could tell."""
+"""A list, dict or struct that is given twice: as two, in one entry, unless the program could tell."""
 
 import copy
+import dataclasses
+from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import pytest
@@ -129,3 +132,55 @@ def test_what_is_given_is_itself_again():
     p = params()
     both, _ = dynacomp.jit(given_back, backend="eager")(p, p)
     assert both[0] is p and both[1] is p
+
+
+@dataclasses.dataclass(frozen=True)
+class Struct:
+    w: Any
+    kept: Any
+
+
+class Module(eqx.Module):
+    w: jax.Array
+    kept: Any
+
+
+def structs_read(p, t):
+    return p.w * 2 + t.w, {"a": p.w, "b": t.w * t.w}
+
+
+def structs_compared(p, t):
+    return p is t, id(p) == id(t), (t in [p]) if p is t else 0, p.w + 1
+
+
+def structs_stored(p, t):
+    object.__setattr__(p, "w", p.w * 2)
+    return t.w + 1
+
+
+def structs_stored_in_dicts(p, t):
+    vars(p)["w"] = p.w * 2
+    return t.w + 1
+
+
+def inside_structs_stored(p, t):
+    p.kept["w"] = p.w + 1
+    return t.kept.get("w", t.w)
+
+
+@pytest.mark.parametrize("cls", [Struct, Module])
+@pytest.mark.parametrize("fn, captures", [
+    (structs_read, 1), (structs_compared, 2), (structs_stored, 2), (structs_stored_in_dicts, 2),
+    (inside_structs_stored, 2)], ids=lambda v: getattr(v, "__name__", ""))
+def test_structs(fn, captures, cls):
+    def make(twice):
+        first = cls(jnp.ones(2), {})
+        return first, first if twice else cls(jnp.ones(2) * 2, {})
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(fn, backend="eager")
+    for twice in [True, False] * 3:
+        want, got = make(twice), make(twice)
+        assert shown([fn(*want), *map(vars, want)]) == shown([compiled(*got), *map(vars, got)])
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] == captures and not stats["breaks"] and not stats["frames_eager"]
