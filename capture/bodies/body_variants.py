@@ -14,10 +14,11 @@ picks by its arguments.
 
 from __future__ import annotations
 
+import collections
 import functools
 import itertools
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import jax
@@ -27,6 +28,7 @@ from dynacomp.capture.base.literals import is_literal
 from dynacomp.capture.bodies.hidden_tracers import is_body, made_of_trace
 from dynacomp.capture.graph.avals import aval_of
 from dynacomp.capture.graph.sizes import Size, canonical
+from dynacomp.capture.wrapping.builtin_subclasses import is_bare_named_tuple
 
 MAX_DEPTH = 8  # of functions and tuples inside each other
 MADE = (types.FunctionType, functools.partial)  # what a call of a library makes anew
@@ -37,10 +39,31 @@ def is_array(x: Any) -> bool:
 
 
 def way_of(args: tuple, kwargs: dict[str, Any], arrays: Any = jax.Array) -> tuple[Any, tuple[Any, ...]]:
-    """What tells calls of a body apart: the tree of the arguments, shapes and dtypes of arrays, the
-    values of other leaves, the types of those that have no value to compare. arrays: the classes of arrays."""
+    """What tells calls of a body apart: the tree of the arguments with the orders of its dicts, shapes and dtypes of
+    arrays, the values of other leaves, the types of those that have no value to compare. arrays: their classes."""
     leaves, treedef = jax.tree.flatten((args, kwargs))
-    return treedef, tuple(_leaf(x, arrays) for x in leaves)
+    return (treedef, orders((args, kwargs))), tuple(_leaf(x, arrays) for x in leaves)
+
+
+def orders(tree: Any) -> tuple[tuple[tuple[Any, ...], tuple[Any, ...]], ...]:
+    """The dicts in a tree that JAX would put together in another order, each by the way to it, with its keys: a library
+    may hand on a dict as it was given it.
+
+    >>> orders(({"b": 1, "a": [{"d": 2, "c": 3}]}, {"x": 4, "y": 5}))
+    (((0,), ('b', 'a')), ((0, 'a', 0), ('d', 'c')))
+    """
+    return tuple(_orders(tree, ()))
+
+
+def _orders(tree: Any, way: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]:
+    if type(tree) in (dict, collections.defaultdict):
+        if sorted(tree) != list(tree):
+            yield way, tuple(tree)
+        inside: Iterable[tuple[Any, Any]] = tree.items()
+    else:
+        inside = enumerate(tree) if type(tree) in (tuple, list) or is_bare_named_tuple(type(tree)) else ()
+    for key, part in inside:
+        yield from _orders(part, (*way, key))
 
 
 def settled(key: Any) -> Any:
@@ -143,7 +166,7 @@ class Dispatch:
 
     def index(self, way: Any) -> int:
         """Which body serves a call; KeyError when none was captured for it."""
-        for agrees in (_equal, _like):
+        for agrees in (_equal, _like, _like_in_another_order):
             for i, known in enumerate(self.ways):
                 if agrees(known, way):
                     return i
@@ -158,6 +181,10 @@ def _like(a: Any, b: Any) -> bool:
     """Equal but for symbolic dimensions, which may be any number by now, and for other bodies among the arguments:
     when the Graph runs, JAX has other functions in their place than while capturing."""
     return a[0] == b[0] and all(x == y or _same_array(x, y) or _are_bodies(x, y) for x, y in zip(a[1], b[1]))
+
+
+def _like_in_another_order(a: Any, b: Any) -> bool:
+    return a[0][0] == b[0][0] and _like((None, a[1]), (None, b[1]))
 
 
 def _are_bodies(x: Any, y: Any) -> bool:

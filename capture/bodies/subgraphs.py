@@ -29,7 +29,7 @@ from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bodies.body_variants import is_array, is_known, settled, way_of
 from dynacomp.capture.bodies.lossy_trees import has_lost
 from dynacomp.capture.bodies.treedef_contents import is_marked
-from dynacomp.capture.bodies.trees import unflattened
+from dynacomp.capture.bodies.trees import arrange, unflattened
 from dynacomp.capture.graph.answering import Answering
 from dynacomp.capture.graph.avals import Aval, Counted, aval_of, blank, is_aval, weak
 from dynacomp.capture.graph.graph import Builder, Graph, Node, Tree, closures_in, is_node, map_parts, nodes_in
@@ -188,7 +188,7 @@ class Standin:
             given: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]
             lent = [k for k, x in given if id(x) in self.cap.libraries.lent]
             with giving():
-                self.graphs[key] = capture_body(self.cap, self.value, body, leaves, treedef, lent)
+                self.graphs[key] = capture_body(self.cap, self.value, body, leaves, treedef, lent, way[0][1])
             self.changing.update([key] if body.changes else [])
             self.assuming.update([key] if body.assumes else [])
             self.numbers = self.numbers or body.numbers
@@ -347,14 +347,16 @@ define(PartialV, Kind(fresh=lambda v: v.source is None))
 
 
 def capture_body(cap: Capture, fn: Value, body: Body, leaves: list[Any], treedef: Any,
-                 lent: Sequence[int | str] = ()) -> tuple[Graph, tuple[Node, ...]]:
+                 lent: Sequence[int | str] = (), orders: Any = ()) -> tuple[Graph, tuple[Node, ...]]:
     """Runs `fn` symbolically on Values like `leaves`; its Graph and the outer Nodes that it reads. lent: places and
-    names of arguments that the transformation hands on as they are: by them, `jax.grad` does not differentiate."""
+    names of arguments that the transformation hands on as they are: by them, `jax.grad` does not differentiate.
+    orders: see `body_variants.orders`."""
     cap.bodies.append(body)
     try:
         places = [_place(cap, body, i, leaf) for i, leaf in enumerate(leaves)]
         body.actual.update(zip((node for node, _ in places), leaves))
         given: Any = unflattened(cap, treedef, [value for _, value in places])
+        arrange(given, orders)
         args, kwargs = given.items
         since = len(cap.effects.mutated)
         with _watched(cap, body):

@@ -23,6 +23,7 @@ from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.values.constant import Const
 from dynacomp.capture.values.containers import TupleV
+from dynacomp.capture.values.questions import is_dict, is_sequence
 from dynacomp.capture.values.value import Value
 from dynacomp.capture.wrapping.class_prototypes import is_made
 from dynacomp.capture.wrapping.constants import from_python, new_tree
@@ -92,3 +93,14 @@ def _is_written(maker: Any) -> bool:
     """Whether a method is the program's, and not made by `dataclasses` or another library."""
     return is_user_function(maker) and not is_steady_module(module_of(maker)) \
         and maker.__code__.co_filename != "<string>"
+
+
+def arrange(tree: Any, orders: Any) -> None:
+    """Puts the entries of new dicts in a tree into the order in which a library hands them on: by the way to each its
+    keys. Where the way leads through an object, JAX has put that together."""
+    for way, keys in orders:
+        at = tree
+        for key in way:
+            at = at.items[key] if is_sequence(at) or is_dict(at) else None
+        if is_dict(at):
+            at.items = {key: at.items[key] for key in keys}

@@ -336,7 +336,7 @@ def _finish_standin(cap: Capture, value: Standin) -> Any:
         return never_called
     if differ_by_bodies(tuple(ways)):
         raise Break("body", "a function that is called with one transformed function after another")
-    if len(ways) > 1 and any(in_structure(structure, jax.core.Tracer) for structure, _ in ways):
+    if len(ways) > 1 and any(in_structure(structure, jax.core.Tracer) for (structure, _), _ in ways):
         raise Break("body", "a function called in several ways, by trees that keep arrays beside their leaves")
     closures = tuple(Closure(graph, tuple(localise(cap, n) for n in captured), value.signature)
                      for graph, captured in ways.values())

@@ -6,11 +6,12 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from jax._src.traceback_util import api_boundary
 
 import dynacomp
-from dynacomp.capture.bodies.body_variants import Dispatch, differ_by_bodies, likeness, way_of
+from dynacomp.capture.bodies.body_variants import Dispatch, differ_by_bodies, likeness, orders, way_of
 
 
 def body():
@@ -121,3 +122,36 @@ class Unhashed:
 
     def __hash__(self):
         raise TypeError("unhashable")
+
+
+def test_orders_of_dicts():
+    assert orders(({"b": 1, "a": [{"d": 2, "c": 3}]}, {"x": 4, "y": 5})) == (
+        ((0,), ("b", "a")), ((0, "a", 0), ("d", "c")))
+    assert orders(([{"a": 1, "b": 2}], {1: {}, 2: 3})) == ()
+
+
+def masked_by_place(p):
+    """Optax gives the mask the dict that it was given, without JAX in between."""
+    masked = optax.masked(optax.scale(2.0), lambda tree: {k: n < 2 for n, k in enumerate(tree)})
+    return masked.update(p, masked.init(p))[0]
+
+
+def differentiated(p):
+    return jax.grad(lambda p: sum(map(jnp.sum, masked_by_place(p).values())))(p)
+
+
+def in_two_orders(p):
+    first, second = {k: p[k] for k in ("w", "a")}, {k: p[k] for k in ("a", "w")}
+    masked = optax.masked(optax.scale(3.0), lambda tree: {k: n < 1 for n, k in enumerate(tree)})
+    return [masked.update(x, masked.init(x))[0] for x in (first, second, first)]
+
+
+@pytest.mark.parametrize("fn", [masked_by_place, differentiated, in_two_orders], ids=lambda fn: fn.__name__)
+def test_a_function_that_a_library_calls_sees_the_order_of_a_dict(fn):
+    dynacomp.reset()
+    compiled = dynacomp.jit(fn, backend="eager")
+    for order in ("wba", "abw", "bwa", "wba"):
+        p = {key: jnp.arange(3.0) + n for n, key in enumerate(order)}
+        want, got = fn(p), compiled(p)
+        assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), want, got))
+    assert not dynacomp.stats()["breaks"] and not dynacomp.stats()["frames_eager"]
