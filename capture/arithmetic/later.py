@@ -48,7 +48,7 @@ from dynacomp.capture.values.constant import Const, holds, is_const
 from dynacomp.capture.values.containers import ListV, SequenceV, SliceV, TupleV
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.questions import is_graph_array, is_made_array, is_size
-from dynacomp.capture.values.standing import LaterV
+from dynacomp.capture.values.standing import LaterV, is_later
 from dynacomp.capture.values.value import Value, as_python, children, now, type_of
 from dynacomp.capture.wrapping import ndarrays
 from dynacomp.capture.wrapping.constants import from_python
@@ -222,7 +222,7 @@ def call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value]) -> 
 
 def _is_whole(v: Value, kinds: str = WHOLE) -> bool:
     """Whether it is an array that Python makes, of numbers of such kinds."""
-    return isinstance(v, LaterV) and type(v.obj) is np.ndarray and v.obj.dtype.kind in kinds
+    return is_later(v) and type(v.obj) is np.ndarray and v.obj.dtype.kind in kinds
 
 
 def _comparison(cap: Capture, op: Any, a: Value, b: Value) -> LaterV | None:
@@ -267,8 +267,8 @@ def _is_index(cap: Capture, value: Value, key: Value) -> bool:
     held = _fixed(cap, key)
     if held is None or not _depth(held):
         return held is not None
-    name = getattr(held.fn, "name", getattr(held.fn, "__name__", "")) if isinstance(held, LaterV) else ""
-    if name not in PLACES or not isinstance(value, LaterV):
+    name = getattr(held.fn, "name", getattr(held.fn, "__name__", "")) if is_later(held) else ""
+    if name not in PLACES or not is_later(value):
         return False
     found = [(_like(held.args[0], which), _like(value, which)) for which in (LEAST, OTHER)]  # type: ignore[attr-defined]
     return all(np.ndim(of) == np.ndim(array) == 1 and len(of) <= len(array) for of, array in found)

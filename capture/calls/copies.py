@@ -33,7 +33,7 @@ from dynacomp.capture.values.kind import WITHOUT, Kind, define, kind
 from dynacomp.capture.values.objects import ObjectV
 from dynacomp.capture.values.questions import is_dict, is_object, is_value
 from dynacomp.capture.values.standing import PrivateV
-from dynacomp.capture.values.value import MutableV, NotConstant, Value
+from dynacomp.capture.values.value import NotConstant, Value
 from dynacomp.capture.wrapping import ndarrays
 from dynacomp.capture.wrapping.keyed_tables import ChangingKey
 from dynacomp.capture.wrapping.pytree_shells import attributes
@@ -113,7 +113,7 @@ def _deep(cap: Capture, x: Value, memo: MemoV) -> Value:
     told_apart(cap, x)
     if id(x) not in memo.copies:
         made = _deep_new(cap, x, memo)
-        if isinstance(x, (MutableV, ObjectV)) and x.source is not None:
+        if x.source is not None and kind(x).changed is not None:
             memo.given[x.source] = None
         memo.copies.setdefault(id(x), made)
     return memo.copies[id(x)]

@@ -31,7 +31,7 @@ from dynacomp.capture.values.containers import DictV, ListV, SetV, TupleV, ViewV
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import ObjectV
 from dynacomp.capture.values.questions import is_graph_array, is_library_object, is_made_function, is_object, is_tuple
-from dynacomp.capture.values.standing import LaterV
+from dynacomp.capture.values.standing import LaterV, is_later
 from dynacomp.capture.values.value import NotConstant, Value, as_python, is_changing, is_constant, node_of, type_of
 from dynacomp.capture.wrapping import class_attrs, object_attrs
 from dynacomp.capture.wrapping.builtin_subclasses import inherits, plain
@@ -101,7 +101,7 @@ def _of_method(cap: Capture, x: MethodV, how: Any, spec: str) -> Value:
     if spec or how not in (str, repr, format) or not is_made_function(x.func) and not is_constant(x.func):
         return _of_constant(cap, x, how, spec)
     held = text(cap, x.obj, repr)
-    if isinstance(held, LaterV):
+    if is_later(held):
         return _in_the_end(repr, x)
     parts = [Const("<bound method "), cap.getattr(x.func, "__qualname__"), Const(" of "), held, Const(">")]
     return host_functions.concatenated(cap, parts) or fold(cap, host_functions.concat, *parts)

@@ -141,11 +141,12 @@ def laid(args: tuple[Any, ...]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]] 
         >>> laid((Given(1), "a", Given(0)))((1, 2))
         (2, 'a', 1)
     """
-    if all(isinstance(arg, Given) and arg.index == i for i, arg in enumerate(args)):
+    places = [arg.index if isinstance(arg, Given) else None for arg in args]
+    if places == [*range(len(args))]:
         return tuple
     if any(type(arg) in (tuple, list, dict, slice) for arg in args):
         return None
-    order = [len(args) + arg.index if isinstance(arg, Given) else i for i, arg in enumerate(args)]
+    order = [i if place is None else len(args) + place for i, place in enumerate(places)]
     taken = operator.itemgetter(*order, 0)  # of one place alone it would give no tuple
     return lambda given: taken(args + given)[:-1]
 

@@ -21,7 +21,7 @@ from dynacomp.capture.values.constant import Const, stands_for
 from dynacomp.capture.values.frames import is_null
 from dynacomp.capture.values.iterators import CountIterV, counters, is_sized
 from dynacomp.capture.values.questions import is_graph_number
-from dynacomp.capture.values.standing import LaterV
+from dynacomp.capture.values.standing import is_later
 from dynacomp.capture.values.value import Value, as_python, node_of, type_of
 from dynacomp.capture.wrapping.constants import from_python
 from dynacomp.capture.wrapping.keyed_tables import as_constant
@@ -40,7 +40,7 @@ def _jump(cap: Capture, f: Frame, i: Instruction) -> int:
 
 def is_computed(value: Value) -> bool:
     """Whether only the Graph knows its truth."""
-    return isinstance(value, LaterV) or node_of(value) is not None and not is_numpy(value)
+    return is_later(value) or node_of(value) is not None and not is_numpy(value)
 
 
 def _jump_if(wanted: bool, *names: str) -> None:

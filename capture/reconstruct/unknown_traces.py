@@ -28,7 +28,7 @@ from dynacomp.capture.symbolic.generator_finalization import LEAVES
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.values.constant import Const, is_const, peek
 from dynacomp.capture.values.kind import Kind, define
-from dynacomp.capture.values.standing import ClassOfTracedV, HashedV, TracedNameV, TraceStateV
+from dynacomp.capture.values.standing import ClassOfTracedV, HashedV, TracedNameV, TraceStateV, is_traced_name
 from dynacomp.capture.values.value import Value
 
 NAMES = ("__name__", "__qualname__", "__module__")
@@ -82,8 +82,8 @@ def _named(cap: Capture, v: ClassOfTracedV, name: str) -> TracedNameV:
 def compare_names(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
     """`==` and `!=` of such a name and a text. One that a class of JAX's has is for Python to compare, unless nobody
     traces the value."""
-    named, other = (a, b) if isinstance(a, TracedNameV) else (b, a)
-    if op not in (operator.eq, operator.ne) or not isinstance(named, TracedNameV) or not is_const(other):
+    named, other = (a, b) if is_traced_name(a) else (b, a)
+    if op not in (operator.eq, operator.ne) or not is_traced_name(named) or not is_const(other):
         return None
     asked, untraced, text = named.cls, _untraced(named.cls), peek(other)
     known = text in {getattr(cls, named.name) for cls in (untraced, *_with_subclasses(jax.core.Tracer))}

@@ -11,7 +11,7 @@ from typing import Any
 from dynacomp.capture.values.constant import Const
 from dynacomp.capture.values.kind import Kind, define
 from dynacomp.capture.values.objects import ObjectV, OpaqueV
-from dynacomp.capture.values.questions import is_value
+from dynacomp.capture.values.questions import asks, is_value
 from dynacomp.capture.values.value import Value
 
 
@@ -108,4 +108,7 @@ class TraceStateV(Value):
 
 define(IdV, Kind(python_type=lambda v: int))
 define(TracedNameV, Kind(python_type=lambda v: str))
+is_later = asks(LaterV)  # what Python makes of arrays once the Graph has run
+is_traced_name = asks(TracedNameV)
+
 define(LaterV, Kind(existing=lambda v: None))
