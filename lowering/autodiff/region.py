@@ -374,9 +374,12 @@ def _stage(trace: DynamicJaxprTrace, source_info: Any, *tracers: Any, region: Re
         return _staged(*tracers, region=region, sizes=sizes)
 
 
-def _drop(asked: list[bool], eqn: Any) -> tuple[list[bool], Any]:
+def _drop(asked: list[bool], *told: Any) -> tuple[list[bool], Any]:
     """What falls away of one operation where JAX drops what nobody uses: as of the operations one by one. A loop before
-    it would else be asked for a backward pass of results that reach nothing, which JAX's scan does not have."""
+    it would else be asked for a backward pass of results that reach nothing, which JAX's scan does not have. told: the
+    equation, behind what newer versions of JAX say of its inputs (which of them are read later; a region writes none).
+    """
+    eqn = told[-1]
     if not any(asked):
         return [False] * len(eqn.invars), None
     if all(asked):
