@@ -106,18 +106,20 @@ def lower_function(cap: Capture, value: Value) -> Any:
     return lower_arg(cap, value)
 
 
-def lower_arguments(cap: Capture, fn: Any, args: Sequence[Value], kwargs: dict[str, Value]) -> tuple:
-    """The arguments as a node holds them."""
+def lower_arguments(cap: Capture, fn: Any, args: Sequence[Value], kwargs: dict[str, Value], most: int = 0) -> tuple:
+    """The arguments as a node holds them. most: how many from the first are taken by names (see `onlookers`)."""
     names = [*parameter_names(fn), *[""] * len(args)] if isinstance(fn, types.FunctionType) else [""] * len(args)
 
-    def lower(name: str, value: Value) -> Any:
+    def lower(name: str, value: Value, place: int = len(args)) -> Any:
+        cap.libraries.by_name = place < most
         return (lower_function if name in FUNCTIONS else lower_arg)(cap, value)
 
+    named = cap.libraries.by_name
     before, cap.libraries.blind = cap.libraries.blind, hands_on(fn, args)
     try:
-        lowered = tuple(map(lower, names, args)), {k: lower(k, v) for k, v in kwargs.items()}
+        lowered = tuple(map(lower, names, args, range(len(args)))), {k: lower(k, v) for k, v in kwargs.items()}
     finally:
-        cap.libraries.blind = before
+        cap.libraries.blind, cap.libraries.by_name = before, named
     return as_real(lowered) if is_host(fn) else lowered
 
 

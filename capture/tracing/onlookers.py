@@ -4,7 +4,7 @@ JAX takes a tree apart and puts it together: what stands beside the leaves, and 
 is nobody's affair there. A function of the program's that a library calls may ask.
 
     jax.value_and_grad(loss)(params)        # is_for_jax: loss gets another dict, whose keys are in order
-    tx.update(grads, state, params)         # is_by_name: Optax goes through its trees by `jax.tree.map`
+    tx.update(grads, state, params)         # by_name: Optax goes through its trees by `jax.tree.map`
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import jax
 
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.symbolic.libraries import (
@@ -42,11 +44,28 @@ def is_for_jax(fn: Any, args: Sequence[Value]) -> bool:
     return all(map(_is_jaxs, of_class(_Callee, _callees(fn, args))))
 
 
-def is_by_name(fn: Any, args: Sequence[Value]) -> bool:
-    """Whether nobody sees in which order the dicts stand that a call is given: only JAX runs, and libraries that
-    promise it, around no function of the program's, which they may hand one to."""
-    return all(type(found) is _Callee and (_is_jaxs(found) or is_named(str(module_of(found.obj)))
-                                           and not holds_user_code(found.obj)) for found in _callees(fn, args))
+def by_name(fn: Any, args: Sequence[Value]) -> int:
+    """How many arguments, from the first, are such that nobody sees in which order the dicts in them stand: only JAX
+    runs, and libraries that promise it; a function of the program's only below what puts its arguments together anew.
+    (`jax.named_call`, a `Partial` hand on what they are given, as `jax.grad` does what it does not differentiate by.)
+    """
+    found = [*_callees(fn, args)]
+    callees = [*of_class(_Callee, found)]
+    if len(callees) < len(found):
+        grads = [x for x in callees if any(x.obj is g for g in GRADS)]
+        if not all(any(x.obj is known for known in (*GRADS, *TRANSFORMS)) for x in callees):
+            return 0
+        made = args[0] if args and module_of(fn) == OBJECT_CALLS else None
+        return ALL if not grads else 2 if is_library_object(made) and not {"argnums"} & {*made.kwargs} and (
+            len(made.args) == 1) else 0
+    return ALL if all(_is_jaxs(x) or is_named(str(module_of(x.obj))) and not holds_user_code(x.obj)
+                      for x in callees) else 0
+
+
+ALL = 1 << 30
+GRADS = (jax.grad, jax.value_and_grad)  # of a call of what they make, the first argument
+TRANSFORMS = (jax.jit, jax.vmap, jax.jvp, jax.vjp, jax.linearize, jax.checkpoint, jax.lax.scan, jax.lax.cond,
+              jax.lax.switch, jax.lax.while_loop, jax.lax.fori_loop, jax.lax.map)
 
 
 @dataclass(frozen=True)

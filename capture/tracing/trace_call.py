@@ -58,7 +58,7 @@ from dynacomp.capture.tracing.failures import enter_others
 from dynacomp.capture.tracing.handed_on import with_functions, wraps
 from dynacomp.capture.tracing.lowered_args import hands_on, lower_arg, lower_arguments
 from dynacomp.capture.tracing.lowered_parts import OBJECT_CALLS, given_sizes, leaf_nodes, standins_in
-from dynacomp.capture.tracing.onlookers import is_by_name, is_for_jax
+from dynacomp.capture.tracing.onlookers import by_name, is_for_jax
 from dynacomp.capture.tracing.passthrough import Passed
 from dynacomp.capture.tracing.settings import held, holding, maker, traced_under, under
 from dynacomp.capture.values.computed import ArrayV, LibraryV, NeedsConcrete, NumberV
@@ -99,11 +99,11 @@ def _refuse_functions(result: Any) -> None:
 OPERATIONS.node_argument = argument
 
 
-def _lowered(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value]) -> Any:
+def _lowered(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Value], most: int) -> Any:
     """The arguments of a call as they stand in the Graph. A call of a library that cannot have them (an object that is
     not yet what it will be) is entered."""
     try:
-        return lower_arguments(cap, fn, args, kwargs)
+        return lower_arguments(cap, fn, args, kwargs, most)
     except Break:
         enter_others(cap, fn)
         raise
@@ -157,9 +157,10 @@ def library_call(cap: Capture, fn: Any, args: list[Value], kwargs: dict[str, Val
     step, seen, ordered = cap.progress.steps, cap.libraries.unasked, cap.libraries.by_name
     cap.libraries.arguments.append((args, kwargs))
     cap.libraries.unasked = is_for_jax(fn, (*args, *kwargs.values()))
-    cap.libraries.by_name = cap.libraries.unasked or is_by_name(fn, (*args, *kwargs.values()))
+    most = by_name(fn, (*args, *kwargs.values()))
+    cap.libraries.by_name = most > 0
     try:
-        lowered, since = _lowered(cap, fn, args, kwargs), next_serial()
+        lowered, since = _lowered(cap, fn, args, kwargs, most), next_serial()
         if looks_inside(fn) and any(map(_holds_model, (*lowered[0], *lowered[1].values()))):
             raise Break("opaque", f"{label(fn)} looks into what a library has made of a model")
         with noting([]):
