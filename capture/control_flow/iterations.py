@@ -26,7 +26,7 @@ from dynacomp.capture.rows.grown_lists import Growing
 from dynacomp.capture.rows.stored_rows import Target
 from dynacomp.capture.symbolic import undo_log
 from dynacomp.capture.symbolic.machine import Capture, Frame
-from dynacomp.capture.symbolic.side_effects import keeping, mutating
+from dynacomp.capture.symbolic.side_effects import keeping, mutating, note_changed
 from dynacomp.capture.values.constant import is_const
 from dynacomp.capture.values.containers import ListV
 from dynacomp.capture.values.iterators import CountIterV
@@ -114,6 +114,7 @@ class Iteration:
         self.locals = {n: self.inside(n, frame.locals[n]) for n in plan.names if n in frame.locals}
         self.fronts: dict[ListV, Growing] = {}  # of the lists that grow
         self.held: dict[Value, list[Any]] = {}  # changing object → what it holds when an iteration begins
+        self.shapes: dict[Value, Any] = {}  # the shape that it has then
         self.written: dict[Value, list[undo_log.State]] = {}  # the states in which iterations leave those objects
         self.claimed: list[set[Value]] = []  # the dicts and lists that each way makes anew
 
@@ -136,6 +137,7 @@ class Iteration:
         tails = {v: self.tail(v, n) for v, n in self.changed.growing.items()}
         try:
             for v in self.changed.values:
+                note_changed(v)  # what the call was given there is only what the first iteration finds
                 if v in tails:
                     self.held[v] = [self.state.inside(x) for x in tails[v]]
                     hidden = v.items if not v.is_open else [*(v.front.held() if v.front else ()), *v.appended]
@@ -143,12 +145,16 @@ class Iteration:
                     v.items, v.appended, v.unseen = [], [], None
                     continue
                 bounds = self.range_of(v) if isinstance(v, CountIterV) else None
-                self.held[v] = [self.inside((v, i), x, bounds) for i, x in enumerate(undo_log.parts(v)[1])]
+                self.shapes[v], parts = undo_log.parts(v)
+                self.held[v] = [self.inside((v, i), x, bounds) for i, x in enumerate(parts)]
                 undo_log.put(v, self.held[v])
             yield
         finally:
             for v, state in before.items():
+                opened = is_opened(v, state) and v not in tails
                 undo_log.restore(v, state)
+                if opened:
+                    self.cap.items(v)  # the next attempt carries what it holds
 
     def front_of(self, v: ListV, tail: list[Value], hidden: list[Any]) -> Growing:
         """The front of a list while the body runs."""
@@ -257,6 +263,8 @@ class Iteration:
                 raise Differs("a list that grows at its front, read at its end")
             return [*front.tail, *self.appended(v, leaf)][-len(front.tail):] if front.tail else []
         shape, _ = undo_log.parts(v)
+        if shape != self.shapes[v]:
+            raise Again(Changed([]))  # an iteration has looked into a given list
         with undo_log.in_state(v, leaf.changes.get(v)):
             now, parts = undo_log.parts(v)
         if now != shape:
@@ -303,6 +311,11 @@ def is_float(v: Any) -> bool:
 def may_grow(v: Value) -> bool:
     """Whether a loop may append to an object and become a node: a new list, or one that nobody has looked into."""
     return is_list(v) and v.cls is list and (v.real is None or v.is_open) and v.extra is None
+
+
+def is_opened(v: Value, then: undo_log.State) -> bool:
+    """Whether somebody has looked into a given list since it was so."""
+    return is_list(v) and not v.is_open and then["unseen"][0] is not None
 
 
 def range_of(it: CountIterV) -> tuple[int, int] | None:

@@ -45,6 +45,11 @@ def mutating(cap: Capture, value: Value) -> None:
         watch.note(whose)
     if cap.bodies:
         _change_from(cap, keeping(cap, value), OUTER, whose)
+    note_changed(value)
+
+
+def note_changed(value: Value) -> None:
+    """Has a Value know that it is no longer what guards find in its place."""
     changing = kind(value).changing
     if changing is not None:
         changing(value)

@@ -72,3 +72,53 @@ def test_a_loop_that_fails_inside_another_leaves_its_iterator():
         assert compiled(part, text, len(text)) == found_at(part, text, len(text))
     told = dynacomp.stats()
     assert told["frames_captured"] <= 14 and told["breaks"]["rounds"] and not told["frames_eager"], told
+
+
+def _count(x, rounds, counts, store, read):
+    for _ in range(rounds):
+        counts[store] = counts[read] + 1
+        x = x + counts[store]
+    return x, counts
+
+
+def _filled_while(x, rounds, rows, store, read):
+    k = 0
+    while k < rounds:
+        rows[store] = rows[read] + x * k
+        k += 1
+    return rows
+
+
+def _rows():
+    return [jnp.zeros(3), jnp.ones(3), jnp.full((3,), 2.0)]
+
+
+@pytest.mark.parametrize(("fn", "held", "keys"), [
+    (_count, lambda: {"a": 0, "b": 5}, "ab"), (_count, lambda: [0, 1, 2], (0, 1, 2, -1)),
+    (_filled_while, lambda: dict(zip("abc", _rows())), "abc"), (_filled_while, _rows, (0, 1, 2, -1))])
+def test_a_loop_reads_under_a_changing_key_what_its_last_round_has_stored(fn, held, keys):
+    """The key is looked up by guards where the dict or list is as the call was given it; in a round it no longer is."""
+    compiled = dynacomp.jit(fn, backend="eager", options={"capture_idle": True})
+    calls = [(3, 0, 0), (3, 0, 0), (5, 0, 0), (4, 1, 1), (5, 1, 1), (6, 0, 1), (4, 1, 1), (2, 0, 1)]
+    for rounds, store, read in calls:
+        given, expected = held(), held()
+        asked = jnp.arange(3.0), rounds
+        got, want = (f(*asked, x, keys[store], keys[read]) for f, x in ((compiled, given), (fn, expected)))
+        assert str(got) == str(want) and str(given) == str(expected)
+    assert dynacomp.stats()["frames_eager"] == {}
+    before = dynacomp.stats()["frames_captured"]
+    for rounds, store, read in calls:
+        compiled(jnp.arange(3.0), rounds, held(), keys[store], keys[read])
+    assert dynacomp.stats()["frames_captured"] == before
+
+
+def test_a_loop_that_looks_into_a_given_list_before_it_stores():
+    def fn(x, rounds, rows):
+        for k in range(rounds):
+            rows[0] = rows[2] + rows[0] * k
+        return x + rows[0]
+
+    compiled = dynacomp.jit(fn, backend="eager", options={"capture_idle": True})
+    for rounds in (3, 3, 5, 4, 6, 2):
+        assert compiled(jnp.ones(3), rounds, _rows()).tolist() == fn(jnp.ones(3), rounds, _rows()).tolist()
+    assert dynacomp.stats()["frames_captured"] == 2
