@@ -41,7 +41,7 @@ from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.tracing import settled
 from dynacomp.capture.values.callables import PartialV, SuperV
 from dynacomp.capture.values.computed import ArrayV, LibraryV, NdArrayV, NumberV, ScalarV, SizeV
-from dynacomp.capture.values.constant import Const, holds, is_exactly, peek
+from dynacomp.capture.values.constant import Const, holds, is_const, is_exactly, peek
 from dynacomp.capture.values.containers import DictV, ListV, RangeV, SetV, SliceV, TupleV
 from dynacomp.capture.values.kind import KINDS, Kind, define, kind
 from dynacomp.capture.values.objects import ObjectV
@@ -224,6 +224,8 @@ def _repr(cap: Capture, x: Value) -> Value:
 
 @row(format)
 def _format(cap: Capture, x: Value, spec: Value = Const("")) -> Value:
+    if not issubclass(type_of(spec), str):
+        return fold(cap, format, Const(None), spec)  # which refuses
     return text(cap, x, format, as_python(spec))
 
 
@@ -300,6 +302,8 @@ def _range(cap: Capture, *args: Value) -> Value:
     args = tuple(index_value(cap, x) for x in args)
     a = [Const(0), args[0], Const(1)] if len(args) == 1 else [*args, *[Const(1)] * (3 - len(args))]
     if any(of_class(SizeV, a)):
+        for known in filter(is_const, args):
+            fold(cap, range, known)  # which refuses what is no int
         for changing in of_class(ScalarV, a):  # a size as well, from the next attempt on
             as_python(changing)
         none = size_values.compare(cap, operator.eq, a[2], Const(0))

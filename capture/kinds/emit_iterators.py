@@ -25,11 +25,12 @@ from dynacomp.capture.reconstruct.emit import Emitter, made
 from dynacomp.capture.reconstruct.output import Writer
 from dynacomp.capture.symbolic.side_effects import leaving_apart
 from dynacomp.capture.values.constant import Const, is_const
-from dynacomp.capture.values.containers import ListV, SetV, TupleV
+from dynacomp.capture.values.containers import ListV, SetV, TupleV, ViewV
 from dynacomp.capture.values.iterators import ASendV, CountIterV, GeneratorV, SeqIterV, StreamV, counters
 from dynacomp.capture.values.kind import Kind, define
 from dynacomp.capture.values.questions import is_list
 from dynacomp.capture.values.value import Value
+from dynacomp.capture.wrapping.builtin_subclasses import plain
 
 NONE = Const(None)
 
@@ -283,9 +284,21 @@ def _of_itertools(e: Emitter, v: GeneratorV) -> None:
     names = code.co_varnames[:code.co_argcount]
     only = code.co_varnames[code.co_argcount:code.co_argcount + code.co_kwonlyargcount]
     rest = v.frame.locals[code.co_varnames[len(names) + len(only)]].items if code.co_flags & 4 else []
-    e.call(runtime.call, lambda: e.const(real), lambda: e.whole(TupleV([*(v.frame.locals[n] for n in names), *rest])),
+    args = [*(v.frame.locals[n] for n in names), *rest]
+    if any(map(_would_notice, args)):
+        raise Unbuildable(v, f"an itertools.{code.co_name} over a container that has changed")
+    e.call(runtime.call, lambda: e.const(real), lambda: e.whole(TupleV(args)),
            lambda: e.const(only), lambda: e.whole(TupleV([v.frame.locals[n] for n in only])))
     e.remember(v)
+
+
+def _would_notice(v: Value) -> bool:
+    """Whether a given container has changed whose iterators notice that: one that is made before the side effects would
+    raise RuntimeError after them. (Those of lists go on behind what they have given.)"""
+    shown = v.table if type(v) is ViewV else v
+    inside = plain(shown)
+    given = getattr(inside, "real", None) if inside.holder is None else getattr(inside.holder, "real", None)
+    return given is not None and getattr(inside, "dirty", False) and not (is_list(inside) and inside.cls is list)
 
 
 REAL = {fn.__code__: real for real, fn in itertools_py.EQUIVALENTS.items()}

@@ -19,7 +19,7 @@ from dynacomp.capture.values.callables import FunctionV
 from dynacomp.capture.values.constant import Const, is_const
 from dynacomp.capture.values.containers import DictV, ListV, SliceV, TupleV
 from dynacomp.capture.values.frames import NULL
-from dynacomp.capture.values.questions import is_dict, is_opaque, own_class
+from dynacomp.capture.values.questions import is_dict, is_number, is_opaque, own_class
 from dynacomp.capture.values.value import Value, as_python, is_changing, type_of
 from dynacomp.capture.wrapping.class_attrs import resolve
 
@@ -191,7 +191,7 @@ def _unpack_ex(cap: Capture, f: Frame, i: Instruction) -> None:
 
 def _unpacked(cap: Capture, value: Value) -> Iterator[Value]:
     """`iter(value)` for an unpacking, which has its own words for what is not iterable."""
-    cls = type(value.value) if is_const(value) else own_class(value)
+    cls = type_of(value) if is_const(value) or is_number(value) or is_changing(value) else own_class(value)
     if cls is not None and all(resolve(cap, cls, name)[0] is None for name in ("__iter__", "__getitem__")):
         raise Raised(Const(TypeError(f"cannot unpack non-iterable {cls.__name__} object")))
     return iterate(cap, value)

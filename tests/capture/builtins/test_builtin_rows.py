@@ -15,7 +15,7 @@ import pytest
 
 import dynacomp
 from dynacomp import filters
-from tests.capture.program_kit import check_one_graph
+from tests.capture.program_kit import check_one_graph, outcome
 
 
 class Plain:
@@ -297,3 +297,26 @@ def test_what_a_library_has_made_is_callable_where_its_class_says_so():
         return x + 1, [callable(m) for m in (*made, jax.grad(jnp.sum), jax.vjp(jnp.sin, x)[1], x.at)]
 
     check_one_graph(program, (jnp.arange(3.0),))
+
+
+def test_a_range_of_a_size_refuses_what_is_no_int():
+    def fn(x, stop):
+        return x, range(x.shape[0], stop) == range(3, 4)
+
+    compiled = dynacomp.jit(fn, backend="eager")
+    for size in (3, 4, 5):
+        for stop in (4, 6.0, "q", None):
+            assert repr(outcome(compiled, (jnp.ones(size), stop))) == repr(outcome(fn, (jnp.ones(size), stop)))
+
+
+def test_format_refuses_a_spec_that_is_no_text():
+    class Money:
+        def __format__(self, spec):
+            return f"<{spec}>"
+
+    def fn(x, spec):
+        return x, format(Money(), spec)
+
+    compiled = dynacomp.jit(fn, backend="eager")
+    for spec in ("q", None, 3, "", [1]):
+        assert repr(outcome(compiled, (jnp.ones(2), spec))) == repr(outcome(fn, (jnp.ones(2), spec)))

@@ -20,6 +20,7 @@ from dynacomp.capture.kinds.emit_iterators import (
     slice_iterator,
     table_iterator,
 )
+from tests.capture.program_kit import outcome
 
 X = jnp.arange(3.0)
 
@@ -189,3 +190,33 @@ def test_an_iterator_stands_where_its_list_has_no_items_any_more(fn):
         assert repr(got[0]) == repr(want[0]) and ours == theirs
         assert [*map(list, got[1:])] == [*map(list, want[1:])]
     assert dynacomp.stats()["graphs"] and not dynacomp.stats()["frames_eager"]
+
+
+def over_grown_items(x, table, count):
+    table["new"] = count
+    return x, sorted(itertools.chain.from_iterable(itertools.starmap(itertools.repeat, table.items())))
+
+
+def over_a_grown_set(x, found, count):
+    found.add(count)
+    positive = itertools.takewhile(lambda n: n > 0, found)
+    print(end="", file=sys.stderr)
+    return x, sorted(positive)
+
+
+def over_what_grows_later(x, table, count):
+    powers = itertools.starmap(pow, table.items())
+    table[str(count)] = count
+    print(end="", file=sys.stderr)
+    return x, list(powers)
+
+
+@pytest.mark.parametrize(("fn", "given"), [
+    (over_grown_items, {"a": 1, "b": 2}), (over_a_grown_set, {1, 2}), (over_what_grows_later, {2: 3, 3: 2})])
+def test_an_iterator_of_itertools_is_made_after_its_container_has_changed(fn, given):
+    """It was made before the side effects: RuntimeError, dictionary changed size during iteration."""
+    compiled = dynacomp.jit(fn, backend="eager", options={"capture_idle": True})
+    for count in (3, 3, 5, 4, 0, 1):
+        ours, theirs = given.copy(), given.copy()
+        assert repr(outcome(compiled, (X, ours, count))) == repr(outcome(fn, (X, theirs, count))) and ours == theirs
+    assert not dynacomp.stats()["frames_eager"]

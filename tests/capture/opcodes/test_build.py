@@ -95,3 +95,13 @@ def test_what_is_no_iterable_of_another_size_in_each_call(program):
     compiled = dynacomp.jit(caught, backend="eager")
     for n in (3, 4, 5):
         assert repr(outcome(compiled, (jnp.ones(n),))) == repr(outcome(caught, (jnp.ones(n),)))
+
+
+def test_the_words_for_a_changing_number_that_is_unpacked():
+    def fn(x, pair):
+        first, second = pair
+        return x * first
+
+    compiled = dynacomp.jit(fn, backend="eager")
+    for pair in (5, 6.5, 7, 8.5, 2, True):
+        assert repr(outcome(compiled, (X, pair))) == repr(outcome(fn, (X, pair)))
