@@ -245,7 +245,7 @@ def _list(cap: Capture, xs: Value = TupleV([])) -> Value:
 
 @row(collections.deque)
 def _deque(cap: Capture, xs: Value = TupleV([]), maxlen: Value = NONE) -> Value:
-    limit = as_python(maxlen)
+    limit = as_python(fold(cap, lambda n: collections.deque((), n).maxlen, maxlen))  # an int, of what may be none
     items = list(iterate(cap, xs))
     return ListV(items if limit is None else items[max(0, len(items) - limit):], collections.deque, extra=limit)
 

@@ -197,8 +197,8 @@ def init_deque(cap: Capture, obj: ObjectV, xs: Value = TupleV([]), maxlen: Value
     mutating(cap, obj.payload)
     if obj.real is not None:
         raise Break("call", "a deque that is initialised again")
-    obj.payload.extra = as_python(maxlen)
-    obj.payload.items[:] = BUILTINS[collections.deque](cap, xs, maxlen).items
+    made = BUILTINS[collections.deque](cap, xs, maxlen)
+    obj.payload.extra, obj.payload.items[:] = made.extra, made.items
     return NONE
 
 

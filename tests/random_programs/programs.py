@@ -22,15 +22,16 @@ import numpy as np
 
 import dynacomp
 from tests.changing.kit import Outcome, outcome, said, short, unlike
-from tests.random_programs import models, productions
+from tests.random_programs import holders, models, productions
 
 HOLE = re.compile(r"<([a-z]+)>")
 DEPTH, NESTED = 2, 2  # of expressions in expressions, of statements in statements
-HEADER = productions.HEADER + models.HEADER
-EXPRESSIONS = {kind: productions.EXPRESSIONS.get(kind, ()) + models.EXPRESSIONS.get(kind, ())
-               for kind in (*productions.EXPRESSIONS, "key", "tree", "matrix")}
-STATEMENTS = productions.STATEMENTS + 2 * models.STATEMENTS
-STATES = ("TOTAL", "SEEN", "TABLE", "STATE")  # globals that a program changes
+PARTS = (productions, models, holders)
+HEADER = "".join(part.HEADER for part in PARTS)
+KINDS = dict.fromkeys(kind for part in PARTS for kind in part.EXPRESSIONS)
+EXPRESSIONS = {kind: sum((part.EXPRESSIONS.get(kind, ()) for part in PARTS), ()) for kind in KINDS}
+STATEMENTS = productions.STATEMENTS + 2 * models.STATEMENTS + 2 * holders.STATEMENTS
+STATES = ("TOTAL", "SEEN", "TABLE", "STATE", "POOL")  # globals that a program changes
 # Which variables serve where a kind is wanted.
 SERVES = {"num": ("num", "int"), "any": ("any", "num", "text", "list", "array", "scalar", "bool")}
 INTS, NUMBERS = (2, 3, 4, 1, 5, 0, -3, 7, 12, 40), (0.5, 1.5, 2.25, -0.75, 0.0, 3.0, -0.0, 7.5, 1e-3, 60.0)

@@ -104,3 +104,19 @@ def test_iterators_over_deques_that_change_refuse():
         given = [D([1, 2]), D([1, 2])]
         assert outcome(compiled, jnp.ones(2), given[0]) == outcome(grows, jnp.ones(2), given[1])
         assert repr(given[0]) == repr(given[1]) and len(given[0]) == 3
+
+
+def test_the_most_items_of_a_deque_are_an_int():
+    class Ring(collections.deque):
+        pass
+
+    def fn(x, most, cls):
+        ring = cls([1, 2], maxlen=most)
+        ring.append(3)
+        return x, ring, ring.maxlen
+
+    for cls in (collections.deque, Ring):
+        compiled = dynacomp.jit(fn, backend="eager")
+        for most in (2, True, None, 2.0, -1):
+            args = jnp.ones(2), most, cls
+            assert outcome(compiled, *args) == outcome(fn, *args)
