@@ -13,6 +13,7 @@ import _heapq  # type: ignore[import-not-found]
 import importlib.util
 import inspect
 import itertools
+import operator
 import re
 import sys
 import types
@@ -21,6 +22,8 @@ from typing import Any
 
 from dynacomp.capture.arithmetic.operators import fold
 from dynacomp.capture.base import itertools_py, namespaces_py
+from dynacomp.capture.base.errors import Raised
+from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.calls.calls import BUILTINS, BY_TYPE, call
 from dynacomp.capture.kinds.attrs import CONST_METHODS
 from dynacomp.capture.symbolic.machine import Capture
@@ -106,9 +109,13 @@ def _substitute(cap: Capture, pattern: Const, repl: Value, string: Value, count:
     """`pattern.sub(repl, string)`; a function `repl` is called on each match, from left to right."""
     if is_const(repl) and not callable(repl.value):
         return fold(cap, re.Pattern.sub, pattern, repl, string, count)
-    text, most = as_python(string), as_python(count)
+    text, most = as_python(string), as_python(fold(cap, operator.index, count))
+    try:
+        matches = pattern.value.finditer(text)
+    except ours(TypeError) as error:
+        raise Raised(Const(error)) from None
     parts, at = [], 0
-    for match in itertools.islice(pattern.value.finditer(text), max(most, 0) if most else None):
+    for match in itertools.islice(matches, max(most, 0) if most else None):
         found = as_python(cap.call(repl, [Const(match)]))
         parts += [text[at:match.start()], text[:0] if found is None else found]
         at = match.end()

@@ -19,7 +19,8 @@ import weakref
 from typing import Any, cast
 
 from dynacomp.capture.arithmetic.subscripts import subscript
-from dynacomp.capture.base.errors import Break
+from dynacomp.capture.base.errors import Break, Raised
+from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.bodies.subgraphs import signature_of
 from dynacomp.capture.calls.calls import BUILTINS, BY_TYPE, OPENED, as_function, call, inline
 from dynacomp.capture.symbolic.machine import Capture
@@ -88,7 +89,11 @@ def _method_caller(cap: Capture, caller: Const, obj: Value) -> Value:
 
 def _made_of_constants(kind: Any) -> Any:
     def make(cap: Capture, *args: Value, **kwargs: Value) -> Value:
-        return Const(kind(*map(as_python, args), **{k: as_python(v) for k, v in kwargs.items()}))
+        found = [*map(as_python, args)], {k: as_python(v) for k, v in kwargs.items()}
+        try:
+            return Const(kind(*found[0], **found[1]))
+        except ours(Exception) as error:
+            raise Raised(Const(error)) from None
     return make
 
 

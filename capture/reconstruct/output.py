@@ -326,7 +326,7 @@ def stores(effects: Effects) -> Iterator[Effect]:
     for (_, name), (table, _, value) in effects.globals.items():
         yield _store(Globals(table), name, value, None, runtime.set_global, runtime.delete_global)
     for (_, name), (cls, value) in effects.classes.items():
-        yield _store(Real(cls), name, value, DELETED, type.__setattr__, type.__delattr__)
+        yield _store(Real(cls), name, value, DELETED, type.__setattr__, runtime.delete_class_attribute)
 
 
 def _store(place: Real | Globals, name: str, value: Any, gone: Any, put: Callable, delete: Callable) -> Effect:

@@ -573,7 +573,12 @@ def set_global(table: Any, name: str, value: Any) -> None:
 
 
 def delete_global(table: Any, name: str) -> None:
-    del unhold(table)[name]
+    unhold(table).pop(name, None)  # the captured code may have made it too
+
+
+def delete_class_attribute(cls: type, name: str) -> None:
+    with contextlib.suppress(AttributeError):
+        type.__delattr__(cls, name)
 
 
 def resume_function(held: Weak, globals_: Any, closure: tuple) -> Any:

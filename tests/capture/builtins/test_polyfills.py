@@ -131,3 +131,13 @@ def test_attributes_are_looked_up_without_running_code():
     check_one_graph(statically, *((X, n) for n in (2, 3, 4)), captures=2)
     for cls in (Named, Hiding, int, type):
         assert shadowed_dict(cls) is inspect._shadowed_dict(cls)
+
+
+def test_a_function_that_replaces_matches_in_what_is_no_text():
+    def fn(x, text, most):
+        return x, re.compile("a+").sub(lambda match: match[0].upper(), text, most)
+
+    compiled = dynacomp.jit(fn, backend="eager")
+    for args in (("baac", 0), ("abab", 1), (None, 0), (b"aa", 0), ("aa", None), ("aba", True)):
+        assert repr(outcome(compiled, (X, *args))) == repr(outcome(fn, (X, *args)))
+    assert "internal" not in dynacomp.stats()["frames_eager"]

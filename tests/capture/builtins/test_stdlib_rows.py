@@ -3,12 +3,14 @@
 import functools
 import inspect
 import logging
+import operator
 import threading
 import types
 
 import jax.numpy as jnp
 
 import dynacomp
+from tests.capture.program_kit import outcome
 
 
 def named(x):
@@ -133,3 +135,13 @@ def test_a_method_is_dispatched_by_the_class_of_its_first_argument():
         assert str(compiled(jnp.ones(2), by)) == str(f(jnp.ones(2), by))
     stats = dynacomp.stats()
     assert stats["frames_captured"] == 2 and not stats["breaks"]
+
+
+def test_makers_of_getters_refuse_what_is_no_name():
+    def fn(x, name):
+        return x, operator.methodcaller(name)("a"), operator.attrgetter(name)("a").__name__
+
+    compiled = dynacomp.jit(fn, backend="eager")
+    for name in ("upper", "lower", None, 3):
+        assert repr(outcome(compiled, (jnp.ones(2), name))) == repr(outcome(fn, (jnp.ones(2), name)))
+    assert "internal" not in dynacomp.stats()["frames_eager"]

@@ -203,3 +203,26 @@ def test_what_a_loop_with_a_break_collects_is_not_looked_at():
         got, want = compiled(*given), fn(*given)
         assert got[1] == want[1] and jnp.array_equal(got[0], want[0])
     assert dynacomp.stats()["frames_captured"] <= 5
+
+
+FRESH_OWNER = type("FreshOwner", (), {})
+
+
+def _made_and_deleted(x, v):
+    global FRESH
+    FRESH = FRESH_OWNER.fresh = v
+    y = x + v
+    del FRESH, FRESH_OWNER.fresh
+    return y, "FRESH" in globals(), hasattr(FRESH_OWNER, "fresh")
+
+
+def test_what_is_made_and_deleted_may_have_been_there_or_not():
+    """A capture of a call that found the names serves one that does not: KeyError, AttributeError."""
+    compiled = dynacomp.jit(_made_and_deleted, backend="eager", options={"capture_idle": True})
+    for v, there in ((5, False), (5, False), (6, True), (7, False), (8, True), (9, False)):
+        if there:
+            globals()["FRESH"] = FRESH_OWNER.fresh = 3
+        y, *left = compiled(jnp.ones(2), v)
+        assert y.tolist() == [v + 1.0] * 2 and left == [False, False]
+        assert "FRESH" not in globals() and not hasattr(FRESH_OWNER, "fresh")
+    assert not dynacomp.stats()["frames_eager"]
