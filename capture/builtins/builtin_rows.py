@@ -302,8 +302,7 @@ def _range(cap: Capture, *args: Value) -> Value:
     args = tuple(index_value(cap, x) for x in args)
     a = [Const(0), args[0], Const(1)] if len(args) == 1 else [*args, *[Const(1)] * (3 - len(args))]
     if any(of_class(SizeV, a)):
-        for known in filter(is_const, args):
-            fold(cap, range, known)  # which refuses what is no int
+        a = [fold(cap, lambda n: range(n).stop, n) if is_const(n) else n for n in a]  # an int, of what may be none
         for changing in of_class(ScalarV, a):  # a size as well, from the next attempt on
             as_python(changing)
         none = size_values.compare(cap, operator.eq, a[2], Const(0))

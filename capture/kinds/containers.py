@@ -88,7 +88,7 @@ def _store_in_list(cap: Capture, obj: ListV, key: Value, value: Value) -> None:
     content = list(iterate(cap, value)) if isinstance(index, slice) else value
     try:
         items_of(cap, obj)[index] = content
-    except (IndexError, ValueError) as error:
+    except (IndexError, TypeError, ValueError) as error:
         raise Raised(Const(error)) from None
 
 
@@ -116,7 +116,7 @@ def _delete_in_list(cap: Capture, obj: ListV, key: Value) -> None:
     mutating(cap, obj)
     try:
         del obj.items[index]
-    except (IndexError, ValueError) as error:
+    except (IndexError, TypeError, ValueError) as error:
         raise Raised(Const(error)) from None
 
 

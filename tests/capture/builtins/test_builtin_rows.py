@@ -320,3 +320,12 @@ def test_format_refuses_a_spec_that_is_no_text():
     compiled = dynacomp.jit(fn, backend="eager")
     for spec in ("q", None, 3, "", [1]):
         assert repr(outcome(compiled, (jnp.ones(2), spec))) == repr(outcome(fn, (jnp.ones(2), spec)))
+
+
+def test_a_range_from_a_truth_to_a_size_counts_in_ints():
+    def fn(x, first, stop):
+        return [*range(first, stop)], [i for i, _ in zip(range(first, stop), "ab")], x
+
+    compiled = dynacomp.jit(fn, backend="eager")
+    for first, stop in ((1, 3), (1, 4), (True, 4), (True, 5), (False, 2)):
+        assert repr(compiled(jnp.ones(2), first, stop)) == repr(fn(jnp.ones(2), first, stop))

@@ -103,3 +103,21 @@ class Unordered:
 ], ids=["names", "numbers", "prefix", "equal", "reverse", "mixed"])
 def test_tuples_are_sorted_by_what_they_begin_with(program):
     check_one_graph(lambda x: (x + 1, program(x)), (X,), (X + 1,))
+
+
+def test_slices_to_store_and_delete_by_what_is_no_index():
+    def store(x, k):
+        items = [1, 2, 3]
+        items[::k] = [x]
+        return items
+
+    def delete(x, k):
+        items = [1, x, 3]
+        del items[::k]
+        return items
+
+    for fn in (store, delete):
+        compiled = dynacomp.jit(fn, backend="eager")
+        for k in (3, 2, 1.5, 0, 0.0, "q", True):
+            assert repr(outcome(compiled, (jnp.ones(2), k))) == repr(outcome(fn, (jnp.ones(2), k)))
+        assert "internal" not in dynacomp.stats()["frames_eager"]
