@@ -6,6 +6,7 @@ instances of Python classes have their methods entered in Python's order (left, 
 
 from __future__ import annotations
 
+import functools
 import operator
 import types
 from collections.abc import Iterable
@@ -29,7 +30,7 @@ from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.values.callables import BuiltinMethodV, MethodV
 from dynacomp.capture.values.computed import ArrayV, LibraryV, NdArrayV, NumberV, ScalarV, SizeV
 from dynacomp.capture.values.constant import Const, holds, is_const, is_exactly, is_open, stands_for
-from dynacomp.capture.values.containers import DictV, ListV, SetV, SliceV, TupleV, ViewV, row_kind
+from dynacomp.capture.values.containers import DictV, ListV, RangeV, SetV, SliceV, TupleV, ViewV, row_kind
 from dynacomp.capture.values.iterators import StreamV
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import ObjectV, OpaqueV
@@ -40,7 +41,6 @@ from dynacomp.capture.values.questions import (
     is_plain_tuple,
     is_sequence,
     is_set,
-    is_slice,
     is_tuple,
     own_class,
     type_name,
@@ -429,10 +429,20 @@ def _equal_slices(cap: Capture, a: Value, b: Value) -> bool | None:
     return None if first is None or second is None else equal(cap, TupleV(first), TupleV(second))
 
 
-def _parts(v: Value) -> list[Value] | None:
-    if holds(v, slice):
-        return [Const(part) for part in (v.value.start, v.value.stop, v.value.step)]
-    return [v.start, v.stop, v.step] if is_slice(v) else None
+def _equal_ranges(cap: Capture, a: Value, b: Value) -> bool | None:
+    """Ranges are equal where they give the same numbers: those of equal ends do, of others the ends are fixed."""
+    first, second = (_parts(v, range) for v in (a, b))
+    if first is None or second is None:
+        return None
+    return all(map(functools.partial(equal, cap), first, second)) or (
+        range(*map(as_python, _fixed(cap, *first))) == range(*map(as_python, _fixed(cap, *second))))
+
+
+def _parts(v: Value, cls: type = slice) -> list[Value] | None:
+    """The start, stop and step of a slice or range; None of others."""
+    if holds(v, cls):
+        return [Const(part) for part in (v.value.start, v.value.stop, v.value.step)]  # type: ignore[attr-defined]
+    return [v.start, v.stop, v.step] if type(v) in PARTED and type_of(v) is cls else None  # type: ignore[attr-defined]
 
 
 def _equal_unknown(cap: Capture, a: Value, b: Value) -> bool | None:
@@ -448,6 +458,7 @@ def _compares(cls: type) -> bool:
 
 
 UNKNOWN = (OpaqueV, StreamV)
+PARTED = (SliceV, RangeV)
 # Who computes an operator, and who says whether two objects are equal: the first of those that are asked.
 OPERANDS = Pairs(
     Pair(trace_states.compare, some=(TraceStateV,)),
@@ -476,6 +487,7 @@ EQUALITY = Pairs(
     Pair(_equal_by_operator, every=(Const, NumberV, SizeV, ScalarV, SetV, ViewV)),
     Pair(_equal_by_operator, some=(ArrayV, NdArrayV, ObjectV, LibraryV, TracedNameV)),
     Pair(_equal_slices, some=(SliceV,), every=(SliceV, Const)),
+    Pair(_equal_ranges, some=(RangeV,), every=(RangeV, Const)),
     Pair(_equal_tuples, some=(TupleV,), every=(TupleV, Const)),
     Pair(_same),
     Pair(_equal_methods, every=(MethodV,)),
