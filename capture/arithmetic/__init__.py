@@ -17,6 +17,7 @@
     unlike         What equals nothing of another kind: a number is never None, a text, a class or a tuple, whatever
                    number it is
     operators      Operators on Values: arithmetic, comparison, truth
+    equality       Whether two objects are equal, as containers ask it of their elements
     ranges         Ranges with an end that is a size: their length, their items
     subscripts     Subscripts of Values: `obj[key]`, as the kind of `obj` has it
 """

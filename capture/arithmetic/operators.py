@@ -6,11 +6,12 @@ instances of Python classes have their methods entered in Python's order (left, 
 
 from __future__ import annotations
 
-import functools
 import operator
 import types
 from collections.abc import Iterable
 from typing import Any
+
+import numpy as np
 
 from dynacomp.capture.arithmetic import arrays, graph_scalars, later, powers, trace_states, unlike
 from dynacomp.capture.arithmetic.identity import same_object
@@ -24,14 +25,11 @@ from dynacomp.capture.numbers import dynamic_scalars, host_functions, scalar_ran
 from dynacomp.capture.reconstruct.unknown_traces import compare_names
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.operations import OPERATIONS
-from dynacomp.capture.symbolic.twins import told_apart
-from dynacomp.capture.tracing.equinox_modules import refuse_method
 from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.values.callables import BuiltinMethodV, MethodV
 from dynacomp.capture.values.computed import ArrayV, LibraryV, NdArrayV, NumberV, ScalarV, SizeV
 from dynacomp.capture.values.constant import Const, holds, is_const, is_exactly, is_open, stands_for
-from dynacomp.capture.values.containers import DictV, ListV, RangeV, SetV, SliceV, TupleV, ViewV, row_kind
-from dynacomp.capture.values.iterators import StreamV
+from dynacomp.capture.values.containers import DictV, ListV, SetV, TupleV, ViewV, row_kind
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import ObjectV, OpaqueV
 from dynacomp.capture.values.questions import (
@@ -45,8 +43,8 @@ from dynacomp.capture.values.questions import (
     own_class,
     type_name,
 )
-from dynacomp.capture.values.standing import IdV, LaterV, TracedNameV, TraceStateV
-from dynacomp.capture.values.value import NotConstant, Value, as_python, existing, is_changing, now, type_of
+from dynacomp.capture.values.standing import LaterV, TracedNameV, TraceStateV
+from dynacomp.capture.values.value import NotConstant, Value, as_python, is_changing, type_of
 from dynacomp.capture.wrapping import ndarrays, partial_tables
 from dynacomp.capture.wrapping.builtin_subclasses import is_number, plain
 from dynacomp.capture.wrapping.class_attrs import MISSING, lookup, name_in_errors, resolve
@@ -87,7 +85,7 @@ def _of_scalars(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
 
 
 def _of_sizes(cap: Capture, op: Any, a: Value, b: Value) -> Value:
-    return binary(cap, op, *_fixed(cap, a, b))
+    return binary(cap, op, *fixed(cap, a, b))
 
 
 def _of_constants(cap: Capture, op: Any, a: Value, b: Value) -> Value:
@@ -103,7 +101,7 @@ def _of_constants(cap: Capture, op: Any, a: Value, b: Value) -> Value:
 def _of_changing(cap: Capture, op: Any, a: Value, b: Value) -> Value:
     """An operator of numbers and strings that change: an expression of sizes, or one that Python computes; where it
     is neither, the sizes are constants."""
-    a, b = _as_built_in(cap, op, a), _as_built_in(cap, op, b)
+    a, b = _as_built_in(cap, op, a, b), _as_built_in(cap, op, b, a)
     found = (size_values.arithmetic(cap, op, a, b) or size_values.compare_openly(cap, op, a, b)
              or size_values.compare(cap, op, a, b))
     if found is None and _plain(op) is operator.mul:
@@ -121,10 +119,10 @@ def _of_changing(cap: Capture, op: Any, a: Value, b: Value) -> Value:
             raise
     if found is not None:
         return size_values.counted(cap, found)  # type: ignore[return-value]
-    return binary(cap, op, *_fixed(cap, a, b)) if sized else fold(cap, op, a, b)
+    return binary(cap, op, *fixed(cap, a, b)) if sized else fold(cap, op, a, b)
 
 
-def _as_built_in(cap: Capture, op: Any, value: Value) -> Value:
+def _as_built_in(cap: Capture, op: Any, value: Value, other: Value) -> Value:
     """The number or text that a constant of the program's class is, a member of an `IntEnum`, say, where that class
     leaves the operator to it."""
     base = next((b for b in PLAIN if holds(value, b)), None)
@@ -132,7 +130,8 @@ def _as_built_in(cap: Capture, op: Any, value: Value) -> Value:
         return value
     if any(resolve(cap, type_of(value), method)[0] not in (base, None) for method in _methods(op)):
         return value
-    return Const(PLAIN[base](as_python(value)))
+    content = Const(PLAIN[base](as_python(value)))
+    return content if base is str or not _is_numpy_number(other) else _with_dtype(cap, content)
 
 
 def _methods(op: Any) -> tuple[str, ...]:
@@ -162,7 +161,7 @@ def _has_own(value: Value, methods: Iterable[str]) -> bool:
 PLAIN = {int: int.__int__, float: float.__float__, str: str.__str__}  # what an instance of a subclass is without it
 
 
-def _fixed(cap: Capture, *values: Value) -> tuple[Value, ...]:
+def fixed(cap: Capture, *values: Value) -> tuple[Value, ...]:
     """Operands with sizes as plain ints."""
     return tuple(size_values.known(cap, v, "an operator") for v in values)
 
@@ -260,6 +259,8 @@ def _prefers_right(cap: Capture, a: Value, b: Value, method: str, op: Any) -> bo
 
 def _try_method(cap: Capture, left: Value, method: str, right: Value) -> Any:
     if is_graph_array(left):
+        if ndarrays.is_numpy(left) and is_number(right):
+            return _with_numpy(cap, left, method, right)
         if hasattr(own_class(right), "__jax_array__"):
             converted = cap.call(cap.getattr(right, "__jax_array__"), [])
             return library_call(cap, arrays.method(method), [left, converted])
@@ -275,6 +276,20 @@ def _try_method(cap: Capture, left: Value, method: str, right: Value) -> Any:
     return NotImplemented if stands_for(result, NotImplemented) else result
 
 
+def _with_numpy(cap: Capture, array: Value, method: str, number: Value) -> Value:
+    """NumPy's operator of an array and a number of a subclass: unlike a plain number, that has a dtype of its own."""
+    strong, swapped = _with_dtype(cap, plain(number)), _BY_SWAPPED.get(method)
+    return binary(cap, swapped, strong, array) if swapped else binary(cap, _BY_METHOD[method], array, strong)
+
+
+def _with_dtype(cap: Capture, number: Value) -> Value:
+    return fold(cap, lambda n: np.asarray(n)[()], number)
+
+
+def _is_numpy_number(value: Value) -> bool:
+    return issubclass(type_of(value), np.generic)
+
+
 def _inverse(cap: Capture, left: Value, right: Value) -> Any:
     """`!=` of a class that says what is equal to its objects only."""
     found = _try_method(cap, left, "__eq__", right)
@@ -287,6 +302,8 @@ def _with_content(cap: Capture, left: Value, method: str, right: Value) -> Any:
     raw = lookup(type_of(left), method)[1]
     if content is right or raw is MISSING or isinstance(raw, types.FunctionType):
         return _with_instance(cap, left, method, right)
+    if is_number(right) and _is_numpy_number(left):
+        return _with_numpy(cap, left, method, right)
     _check_leaves_it(left, method)
     if method in _COMPARING and unlike.compare(cap, operator.eq, left, content) is not None:
         return NotImplemented  # content of another kind is the instance's to compare
@@ -331,7 +348,7 @@ def _structural(cap: Capture, op: Any, a: Value, b: Value) -> Value:
     _refuse_text(op, a)
     if op not in (operator.eq, operator.ne):
         raise Break("operator", f"{op.__name__} of {type_name(a)} and {type_name(b)}")
-    same = equal(cap, a, b)
+    same = OPERATIONS.equal(cap, a, b)
     return Const(same == (op is operator.eq))
 
 
@@ -352,7 +369,7 @@ def _order(cap: Capture, op: Any, a: Value, b: Value) -> Value:
     """`<` and the like of two sequences: the first elements that differ decide, then the lengths."""
     left, right = _elements(cap, a), _elements(cap, b)
     for x, y in zip(left, right):
-        if not equal(cap, x, y):
+        if not OPERATIONS.equal(cap, x, y):
             return binary(cap, op, x, y)
     return Const(op(len(left), len(right)))
 
@@ -361,105 +378,8 @@ def _elements(cap: Capture, v: Value) -> list[Value]:
     return [Const(x) for x in as_python(v)] if is_const(v) else cap.items(v)
 
 
-def equal(cap: Capture, a: Value, b: Value) -> bool:
-    """Whether containers are equal; elements are compared by identity, then `==`, as Python does."""
-    if existing(a) is existing(b) is not None:
-        told_apart(cap, a)
-    return a is b or EQUALITY.decide(a, b, cap)
 
-
-def _equal_ids(cap: Capture, a: Value, b: Value) -> bool:
-    left, right = (v if isinstance(v, IdV) else as_python(v) for v in (a, b))
-    return left == right
-
-
-def _equal_sequences(cap: Capture, a: Value, b: Value) -> bool | None:
-    if row_kind(a) is not row_kind(b):
-        return None
-    left, right = cap.items(a), cap.items(b)
-    return len(left) == len(right) and all(equal(cap, x, y) for x, y in zip(left, right))
-
-
-def _equal_dicts(cap: Capture, a: DictV, b: DictV) -> bool:
-    return a.items.keys() == b.items.keys() and all(
-        equal(cap, cap.realize(a.items[k]), cap.realize(b.items[k])) for k in a.items)
-
-
-def _equal_by_operator(cap: Capture, a: Value, b: Value) -> bool:
-    return truth(cap, binary(cap, operator.eq, a, b))
-
-
-def _equal_floats(cap: Capture, a: Value, b: Value) -> bool | None:
-    """Of floats one that is no number equals itself, where the other is the same object."""
-    if not all(isinstance(now(v), float) for v in (a, b)):
-        return None
-    if is_const(a) and is_const(b):
-        return is_or_equals(a.value, b.value)
-    return truth(cap, dynamic_scalars.host("is_or_equals", is_or_equals, a, b))
-
-
-def is_or_equals(a: Any, b: Any) -> bool:
-    return a is b or a == b
-
-
-def _same(cap: Capture, a: Value, b: Value) -> bool | None:
-    return same_object(cap, a, b) or None
-
-
-def _equal_methods(cap: Capture, a: MethodV, b: MethodV) -> bool:
-    refuse_method(a)
-    return equal(cap, a.func, b.func) and same_object(cap, a.obj, b.obj)
-
-
-def _equal_built_in_methods(cap: Capture, a: BuiltinMethodV, b: BuiltinMethodV) -> bool:
-    return a.name == b.name and same_object(cap, a.obj, b.obj)
-
-
-def _equal_tuples(cap: Capture, a: Value, b: Value) -> bool | None:
-    """A tuple of constants, and one that is not."""
-    known, other = (a, b) if holds(a, tuple) else (b, a)
-    if holds(known, tuple) and type(known.value).__eq__ is tuple.__eq__:
-        return equal(cap, TupleV([Const(x) for x in known.value]), other)
-    return None
-
-
-def _equal_slices(cap: Capture, a: Value, b: Value) -> bool | None:
-    """Slices compare as the tuples of their parts do."""
-    first, second = (_parts(v) for v in (a, b))
-    return None if first is None or second is None else equal(cap, TupleV(first), TupleV(second))
-
-
-def _equal_ranges(cap: Capture, a: Value, b: Value) -> bool | None:
-    """Ranges are equal where they give the same numbers: those of equal ends do, of others the ends are fixed."""
-    first, second = (_parts(v, range) for v in (a, b))
-    if first is None or second is None:
-        return None
-    return all(map(functools.partial(equal, cap), first, second)) or (
-        range(*map(as_python, _fixed(cap, *first))) == range(*map(as_python, _fixed(cap, *second))))
-
-
-def _parts(v: Value, cls: type = slice) -> list[Value] | None:
-    """The start, stop and step of a slice or range; None of others."""
-    if holds(v, cls):
-        return [Const(part) for part in (v.value.start, v.value.stop, v.value.step)]  # type: ignore[attr-defined]
-    return [v.start, v.stop, v.step] if type(v) in PARTED and type_of(v) is cls else None  # type: ignore[attr-defined]
-
-
-def _equal_unknown(cap: Capture, a: Value, b: Value) -> bool | None:
-    """Objects that are not looked into, which may equal others."""
-    if any(isinstance(v, UNKNOWN) and _compares(type_of(v)) for v in (a, b)):
-        raise Break("operator", f"== of {type_name(a)} and {type_name(b)}")
-    return None
-
-
-def _compares(cls: type) -> bool:
-    """Whether instances may equal other objects than themselves."""
-    return lookup(cls, "__eq__")[0] is not object
-
-
-UNKNOWN = (OpaqueV, StreamV)
-PARTED = (SliceV, RangeV)
-# Who computes an operator, and who says whether two objects are equal: the first of those that are asked.
+# Who computes an operator: the first of those that are asked.
 OPERANDS = Pairs(
     Pair(trace_states.compare, some=(TraceStateV,)),
     Pair(compare_names, some=(TracedNameV,)),
@@ -477,23 +397,6 @@ OPERANDS = Pairs(
     Pair(_array_op, some=(ArrayV, LibraryV)),
     Pair(_of_sizes, some=(SizeV,)),
     Pair(_of_constants),
-)
-EQUALITY = Pairs(
-    Pair(lambda cap, a, b: True, every=(TraceStateV,)),
-    Pair(_equal_ids, some=(IdV,)),
-    Pair(_equal_sequences, every=(TupleV, ListV)),
-    Pair(_equal_dicts, every=(DictV,)),
-    Pair(_equal_floats, every=(Const, ScalarV)),
-    Pair(_equal_by_operator, every=(Const, NumberV, SizeV, ScalarV, SetV, ViewV)),
-    Pair(_equal_by_operator, some=(ArrayV, NdArrayV, ObjectV, LibraryV, TracedNameV)),
-    Pair(_equal_slices, some=(SliceV,), every=(SliceV, Const)),
-    Pair(_equal_ranges, some=(RangeV,), every=(RangeV, Const)),
-    Pair(_equal_tuples, some=(TupleV,), every=(TupleV, Const)),
-    Pair(_same),
-    Pair(_equal_methods, every=(MethodV,)),
-    Pair(_equal_built_in_methods, every=(BuiltinMethodV,)),
-    Pair(_equal_unknown, some=UNKNOWN),
-    Pair(lambda cap, a, b: False),
 )
 
 
@@ -617,4 +520,3 @@ for _cls in (TupleV, ListV, DictV, SetV):
 define(ObjectV, Kind(truth=_object_truth, unary=_object_unary))
 define(ViewV, Kind(truth=lambda cap, v: bool(v.table.items)))
 define(OpaqueV, Kind(truth=_opaque_truth))
-OPERATIONS.equal = equal

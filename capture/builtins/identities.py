@@ -11,7 +11,8 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from dynacomp.capture.arithmetic.operators import binary, equal, truth
+from dynacomp.capture.arithmetic.equality import equal
+from dynacomp.capture.arithmetic.operators import binary, truth
 from dynacomp.capture.base.errors import Break, GiveUp, Restart
 from dynacomp.capture.base.literals import is_single
 from dynacomp.capture.calls.calls import BUILTINS

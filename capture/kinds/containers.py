@@ -11,7 +11,8 @@ import types
 from typing import Any
 
 from dynacomp.capture.arithmetic import arrays, ranges
-from dynacomp.capture.arithmetic.operators import BINARY, COMPARE, CONTAINER_OPS, binary, count_of, equal, fold, truth
+from dynacomp.capture.arithmetic.equality import equal
+from dynacomp.capture.arithmetic.operators import BINARY, COMPARE, CONTAINER_OPS, binary, count_of, fold, truth
 from dynacomp.capture.arithmetic.subscripts import subscript
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.rows import fits

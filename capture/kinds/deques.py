@@ -11,8 +11,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from dynacomp.capture.arithmetic.equality import equal
 from dynacomp.capture.arithmetic.indices import has_index, integer
-from dynacomp.capture.arithmetic.operators import equal
 from dynacomp.capture.kinds.iteration import iterate
 from dynacomp.capture.kinds.keys import raised
 from dynacomp.capture.kinds.sequences import times_of

@@ -12,7 +12,8 @@ import types
 from typing import Any
 
 from dynacomp.capture._native import iterated
-from dynacomp.capture.arithmetic.operators import equal, truth
+from dynacomp.capture.arithmetic.equality import equal
+from dynacomp.capture.arithmetic.operators import truth
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.kinds import changing_members, given_items
 from dynacomp.capture.kinds.changing_keys import copied, merged, placed, put

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Iterator, KeysView, Mapping
 from typing import Any
 
 from dynacomp.capture.arithmetic import arrays
-from dynacomp.capture.arithmetic.operators import binary, equal, truth
+from dynacomp.capture.arithmetic.equality import equal
+from dynacomp.capture.arithmetic.operators import binary, truth
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
 from dynacomp.capture.base.key_order import in_any_order, is_unordered

@@ -17,7 +17,7 @@ from typing import Any
 
 import jax
 
-from dynacomp.capture.arithmetic.operators import equal
+from dynacomp.capture.arithmetic.equality import equal
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.hashes import note_hashes
 from dynacomp.capture.kinds import given_items

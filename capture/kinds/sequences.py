@@ -9,8 +9,9 @@ import operator
 import sys
 from typing import Any
 
+from dynacomp.capture.arithmetic.equality import equal
 from dynacomp.capture.arithmetic.indices import has_index, integer, slice_of
-from dynacomp.capture.arithmetic.operators import binary, equal, truth
+from dynacomp.capture.arithmetic.operators import binary, truth
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.kinds import given_items
 from dynacomp.capture.kinds.iteration import iterate

@@ -6,6 +6,7 @@ import itertools
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from test.support.import_helper import import_fresh_module
 
@@ -256,3 +257,23 @@ def test_a_librarys_object_and_one_that_the_program_has_entered():
         for got, want in zip(compiled(*given), program(*given), strict=True):
             assert jnp.allclose(got, want, rtol=1e-5)
     assert dynacomp.stats()["frames_captured"] <= 3 and not dynacomp.stats()["breaks"]
+
+
+class Metres(float):
+    pass
+
+
+class Count(int):
+    pass
+
+
+@pytest.mark.parametrize("number", [Metres(2.5), Count(3), enum.IntEnum("Level", "LOW HIGH").HIGH], ids=str)
+def test_numbers_of_subclasses_have_a_dtype_beside_numpys(number):
+    """NumPy takes plain numbers alone for such as have none; they were given to JAX, as for its own arrays."""
+    def fn(x, n):
+        return x * n, n * x, x + n, n - x, x > n, x.sum() * n, n * x.max()
+
+    compiled = dynacomp.jit(fn, backend="eager")
+    for x in (np.arange(3, dtype=np.float32), np.arange(3), np.arange(3, dtype=np.float16), jnp.arange(3.0)):
+        for got, want in zip(compiled(x, number), fn(x, number)):
+            assert type(got) is type(want) and got.dtype == want.dtype and str(got) == str(want)
