@@ -7,6 +7,8 @@
     lossy_trees       Objects that are more than their trees
     treedef_contents  What the structure of a tree says beside its leaves: keys, classes, and what classes keep out
                       of sight
+    function_signatures  What `inspect` says of a function that the machine holds
+    kept_traces       What JAX keeps of the functions that it has traced: the first trace counts
     subgraphs         Bodies: user functions that a JAX transformation calls, captured as subgraphs
     placement         Where arrays that do not exist yet will live, and which of them eager JAX has as tracers
 """

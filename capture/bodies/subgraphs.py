@@ -11,7 +11,6 @@ itself: that would be a side effect under a transformation (see `side_effects.mu
 from __future__ import annotations
 
 import contextlib
-import inspect
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +26,8 @@ from dynacomp.capture.base.inside_tracers import inmost
 from dynacomp.capture.base.interrupts import suppressing
 from dynacomp.capture.base.of_class import of_class
 from dynacomp.capture.bodies.body_variants import is_array, is_known, settled, way_of
+from dynacomp.capture.bodies.function_signatures import signature_of
+from dynacomp.capture.bodies.kept_traces import Kept, is_kept, keep, key_of, known
 from dynacomp.capture.bodies.lossy_trees import has_lost
 from dynacomp.capture.bodies.treedef_contents import is_marked
 from dynacomp.capture.bodies.trees import arrange, unflattened
@@ -38,21 +39,17 @@ from dynacomp.capture.graph.interpreter import materialise, run_body
 from dynacomp.capture.graph.silence import giving, noting
 from dynacomp.capture.graph.sizes import canonical
 from dynacomp.capture.numbers.asked_numbers import Questions, asked
-from dynacomp.capture.symbolic.libraries import is_compiled
 from dynacomp.capture.symbolic.machine import Capture
-from dynacomp.capture.symbolic.operations import OPERATIONS
 from dynacomp.capture.symbolic.side_effects import may_see, refuse_lasting
 from dynacomp.capture.symbolic.undo_log import Watch
 from dynacomp.capture.values.callables import FunctionV, MethodV, PartialV
 from dynacomp.capture.values.computed import ArrayV, LibraryV
-from dynacomp.capture.values.constant import Const, is_const, is_open, peek
+from dynacomp.capture.values.constant import is_const, peek
 from dynacomp.capture.values.containers import SequenceV
 from dynacomp.capture.values.kind import Kind, define, kind
 from dynacomp.capture.values.objects import ObjectV
 from dynacomp.capture.values.questions import is_container, is_graph_number, is_made_function, is_object, is_sequence
-from dynacomp.capture.values.value import MutableV, NotConstant, Value, as_python, children, next_serial
-from dynacomp.capture.wrapping.builder import inside_compiled
-from dynacomp.capture.wrapping.class_prototypes import leak
+from dynacomp.capture.values.value import MutableV, Value, children, next_serial
 from dynacomp.capture.wrapping.constants import from_python
 
 
@@ -140,6 +137,7 @@ class Standin:
         self.assuming: set[Any] = set()  # those whose functions are checked outside, for what they were given
         self.since: dict[Any, int] = {}  # by key: how many changes the program had made when its Graph was captured
         self.pinned = False  # whether what it was when it was first called counts from then on
+        self.first: set[Any] = set()  # the keys of `graphs` of which JAX has kept a trace: they are not run again
         self.numbers = False  # whether who calls it was given Python numbers that change from call to call
         self.counted: dict[Any, dict[Node, Counted]] = {}  # by key: the numbers that its Graph has computed and returns
         self.handing: dict[Any, dict[int, HandedOut]] = {}  # by key: the functions among the leaves that it returns
@@ -181,6 +179,9 @@ class Standin:
         self._settle()
         if self.pinned and key not in self.graphs:
             self._take_from_around(key)
+        kept = key_of(key[1:]) if self._is_kept(place) else None
+        if kept is not None and key not in self.graphs:
+            self._take_kept(key, known(self.cap, self.value, kept))
         if key not in self.graphs or self._is_to_run_again(key):
             body = Body.inside(self.cap, _name(self.value), inline=called_in_line(self.cap),
                                fresh=is_fresh(self.value) and not self.cap.libraries.derived,
@@ -194,12 +195,15 @@ class Standin:
             self.numbers = self.numbers or body.numbers
             self.since[key] = len(self.cap.effects.mutated)
             self.counted[key], self.handing[key] = body.counted, handed_out(self.cap, body)
-        elif key in self.changing and not (self.pinned or self.cap.libraries.derived):
+            if kept is not None and not body.assumes:
+                keep(self.cap, self.value, kept, Kept(*self.graphs[key], self.counted[key], self.handing[key]))
+                self.first.add(key)
+        elif key in self.changing and not (self.pinned or key in self.first or self.cap.libraries.derived):
             raise Break("effect_in_body", "a transformed function that changes outer objects is called twice")
         graph, captured = self.found.setdefault(place, {})[way] = self.graphs[key]
         real = self.cap.libraries.real
-        known = questions(self.cap)
-        stands = [real[n] if n in real else asked(self.cap, stand_for(self.cap, n), n, known) for n in captured]
+        asks = questions(self.cap)
+        stands = [real[n] if n in real else asked(self.cap, stand_for(self.cap, n), n, asks) for n in captured]
         self.cap.libraries.stands.update((id(x), (x, n)) for s, n in zip(stands, captured) for x in (s, *_spelled(s)))
         with noting([]):  # its calls have been heard
             made = run_body(graph, stands, args, kwargs)
@@ -218,18 +222,30 @@ class Standin:
         self.counted = {settled(k): v for k, v in self.counted.items()}
         self.handing = {settled(k): v for k, v in self.handing.items()}
         self.changing, self.assuming = set(map(settled, self.changing)), set(map(settled, self.assuming))
+        self.first = set(map(settled, self.first))
         self.found = {place: {settled(way): v for way, v in ways.items()} for place, ways in self.found.items()}
+
+    def _is_kept(self, place: tuple[int, ...]) -> bool:
+        """Whether eager JAX keeps a trace of this function, and the one that it keeps is of this very call."""
+        return is_kept(self.functions.get(place)) and is_fresh(self.value) and not self.cap.libraries.derived
+
+    def _take_kept(self, key: Any, kept: Kept | None) -> None:
+        if kept is not None:
+            self.graphs[key] = kept.graph, tuple(localise(self.cap, n) for n in kept.outer)
+            self.since[key] = len(self.cap.effects.mutated)
+            self.counted[key], self.handing[key] = kept.counted, kept.handing
+            self.first.add(key)
 
     def _take_from_around(self, key: Any) -> None:
         """The Graph of a call around the body at hand is that of one inside: the function was run there."""
         place, *like = key
         for n in reversed(range(len(place))):
-            known = place[:n], *like
-            if known in self.graphs:
-                graph, captured = self.graphs[known]
+            around = place[:n], *like
+            if around in self.graphs:
+                graph, captured = self.graphs[around]
                 self.graphs[key] = graph, tuple(localise(self.cap, n) for n in captured)
-                self.since[key], self.counted[key] = self.since[known], self.counted[known]
-                self.handing[key] = self.handing[known]
+                self.since[key], self.counted[key] = self.since[around], self.counted[around]
+                self.handing[key] = self.handing[around]
                 return
 
     def _note_numbers(self, counted: dict[Node, Counted], output: Any, made: Any) -> None:
@@ -241,7 +257,7 @@ class Standin:
 
     def _is_to_run_again(self, key: Any) -> bool:
         """Whether its Graph does not count for this call: others are checked, or see what the program has changed."""
-        fixed = self.pinned or key in self.changing
+        fixed = self.pinned or key in self.changing or key in self.first
         return not fixed and (key in self.assuming or self._outdated(key))
 
     def _outdated(self, key: Any) -> bool:
@@ -523,72 +539,3 @@ def _name(value: Value) -> str:
     """The same as the name of a Graph."""
     name = _own_name(value)
     return "lambda_" if name == "<lambda>" else name
-
-
-def signature_of(cap: Capture, value: Value) -> inspect.Signature | None:
-    """What `inspect` says of a function: JAX resolves keyword arguments by it, and defaults become arguments."""
-    row = kind(value).signature
-    try:
-        return None if row is None else row(cap, value)
-    except (TypeError, ValueError, NotConstant):
-        return None
-
-
-def _of_constant(cap: Capture, value: Const) -> inspect.Signature | None:
-    return _of_open(cap, value) if is_open(value) else inspect.signature(value.value)
-
-
-def _of_method(cap: Capture, value: MethodV) -> inspect.Signature | None:
-    whole = signature_of(cap, value.func)
-    return whole and _bound(whole)
-
-
-def _of_open(cap: Capture, fn: Const) -> inspect.Signature | None:
-    """That of a function known by its code: what it has of its own beside that is guarded, not its identity."""
-    real = peek(fn)
-    if is_compiled(real) and fn.source is not None:
-        return signature_of(cap, inside_compiled(cap, real, fn.source))
-    if not isinstance(real, types.FunctionType) or "__signature__" in vars(real):
-        return inspect.signature(fn.value)
-    if "__wrapped__" in vars(real):
-        assert fn.source is not None
-        return signature_of(cap, cap.getattr(fn, "__wrapped__"))
-    return _of_made(cap, OPERATIONS.as_function(cap, fn))
-
-
-def _of_made(cap: Capture, fn: FunctionV) -> inspect.Signature | None:
-    """As `inspect` looks: what it was told, what the wrapped function says, what its own code says."""
-    if "__signature__" in fn.attrs:
-        told = as_python(fn.attrs["__signature__"])
-        return told if isinstance(told, inspect.Signature) else None
-    if "__wrapped__" in fn.attrs:
-        return signature_of(cap, fn.attrs["__wrapped__"])
-    return None if fn.attrs.keys() & PARTIAL else inspect.signature(_twin(cap, fn))
-
-
-PARTIAL = {"_partialmethod", "__partialmethod__"}  # by which `inspect` knows the functions that a partialmethod makes
-
-
-def _bound(whole: inspect.Signature) -> inspect.Signature:
-    """Without the parameter that takes the object; ValueError where there is none, as in `inspect`."""
-    given = list(whole.parameters.values())
-    if not given or given[0].kind in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD):
-        raise ValueError("invalid method signature")
-    return whole.replace(parameters=given[given[0].kind is not inspect.Parameter.VAR_POSITIONAL:])
-
-
-def _twin(cap: Capture, fn: FunctionV) -> types.FunctionType:
-    """A real function with the parameters of `fn`; NotConstant when a default or an annotation is not a constant. It is
-    annotated by no class of the capture's own: JAX does not ask, and nothing that is kept may refer to one."""
-    cells = tuple(types.CellType() for _ in fn.code.co_freevars)
-    twin = types.FunctionType(fn.code, {}, fn.name, None if fn.defaults is None else as_python(fn.defaults), cells)
-    twin.__kwdefaults__ = None if fn.kwdefaults is None else as_python(fn.kwdefaults)
-    if "__annotations__" in fn.special:
-        annotations = as_python(fn.special["__annotations__"])
-        twin.__annotations__ = {name: x for name, x in annotations.items() if leak(cap, (x,)) is None}
-    return twin
-
-
-define(Const, Kind(signature=_of_constant))
-define(FunctionV, Kind(signature=_of_made))
-define(MethodV, Kind(signature=_of_method))

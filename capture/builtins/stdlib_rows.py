@@ -21,7 +21,7 @@ from typing import Any, cast
 from dynacomp.capture.arithmetic.subscripts import subscript
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.interrupts import ours
-from dynacomp.capture.bodies.subgraphs import signature_of
+from dynacomp.capture.bodies.function_signatures import signature_of
 from dynacomp.capture.calls.calls import BUILTINS, BY_TYPE, OPENED, as_function, call, inline
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.tracing.library_objects import decorated

@@ -125,6 +125,7 @@ class LibraryCalls:
     real: dict[Node, Any] = field(default_factory=dict)  # the numbers that Nodes are, where a call runs once more
     spelled: dict[int, Value] = field(default_factory=dict)  # id → a function of which somebody has a jaxpr
     counted: dict[int, tuple[Any, Any]] = field(default_factory=dict)  # id of an array → it, and which number it is
+    kept: dict[Value, dict[Any, Any]] = field(default_factory=dict)  # functions whose traces JAX has kept
     unread: dict[int, tuple[Any, Value]] = field(default_factory=dict)  # id → an object handed on unread, its Value
     unasked: bool = False  # JAX alone sees what the innermost call is given, and what bodies give back to it
     by_name: bool = False  # nobody sees in which order dicts stand that it is given, or that bodies give back to it

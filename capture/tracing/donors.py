@@ -18,13 +18,13 @@ from jax._src.core import jaxprs_in_params
 
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.of_class import of_class
+from dynacomp.capture.bodies.kept_traces import purpose
 from dynacomp.capture.bodies.subgraphs import Body
 from dynacomp.capture.graph.avals import is_numpy_dtype
 from dynacomp.capture.graph.graph import PLACEHOLDER, Node
 from dynacomp.capture.symbolic.effects import Effect, Made, Phase
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import SETTLED
-from dynacomp.capture.tracing.traces import purpose
 from dynacomp.capture.values.computed import ArrayV
 from dynacomp.capture.values.containers import TupleV
 from dynacomp.capture.values.questions import is_graph_array

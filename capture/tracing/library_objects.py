@@ -15,7 +15,7 @@ from typing import Any
 
 from dynacomp.capture.base.classes import own_dict
 from dynacomp.capture.base.errors import Break
-from dynacomp.capture.bodies.subgraphs import signature_of
+from dynacomp.capture.bodies.function_signatures import signature_of
 from dynacomp.capture.hosting.rebuilt import WithAttributes, WithCells
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.symbolic.side_effects import mutating

@@ -298,6 +298,7 @@ def once_more(cap: Capture, standins: list[Standin], real: dict[Node, Any] | Non
     """While a call runs once more: what the program's functions are given then is no part of the Graph. What they read
     is `real`, as far as that is given."""
     before = cap.libraries.stands, cap.libraries.passing, cap.libraries.real
+    traces = {fn: dict(known) for fn, known in cap.libraries.kept.items()}
     cap.libraries.stands, cap.libraries.passing, cap.libraries.real = {}, {}, real or {}
     cap.libraries.tracing += 1
     try:
@@ -308,6 +309,7 @@ def once_more(cap: Capture, standins: list[Standin], real: dict[Node, Any] | Non
     finally:
         cap.libraries.tracing -= 1
         cap.libraries.stands, cap.libraries.passing, cap.libraries.real = before
+        cap.libraries.kept = traces
 
 
 def _returned(cap: Capture, fn: Any, lowered: tuple, tree: Any, leaves: list[Any], origins: list[Node | None],

@@ -73,12 +73,6 @@ def used_inputs(jaxpr: ClosedJaxpr) -> list[bool]:
     return list(dce_jaxpr(jaxpr.jaxpr, [True] * len(jaxpr.jaxpr.outvars))[1])
 
 
-def purpose(trace: Any) -> str | None:
-    """What JAX makes a jaxpr for: "scan", "checkpoint / remat"; None of a trace that makes none."""
-    frame: Any = getattr(trace, "frame", None)
-    return None if frame is None else frame.debug_info.traced_for  # type: ignore[no-any-return]
-
-
 # What primitives call axes, and how many of them. JAX takes a symbolic size for most, and means nothing by it.
 AXES = frozenset({"axes", "axis", "dimension", "dimensions", "permutation", "broadcast_dimensions", "dimension_numbers",
                   "num_keys"})
