@@ -14,6 +14,7 @@
     tree_structures  Structures of trees compared: functions beside the leaves
     trace_states   Is what JAX has said of a trace about the one that runs the frame?
     ufunc_overrides  NumPy's functions of elements on objects whose classes say what becomes of them
+    numpy_operands  An operator of NumPy's array or number and an object on its right: who computes it
     unlike         What equals nothing of another kind: a number is never None, a text, a class or a tuple, whatever
                    number it is
     operators      Operators on Values: arithmetic, comparison, truth

@@ -11,9 +11,7 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
-from dynacomp.capture.arithmetic import arrays, graph_scalars, later, powers, trace_states, unlike
+from dynacomp.capture.arithmetic import arrays, graph_scalars, later, numpy_operands, powers, trace_states, unlike
 from dynacomp.capture.arithmetic.identity import same_object
 from dynacomp.capture.arithmetic.indices import has_index, index_value
 from dynacomp.capture.arithmetic.pairs import Pair, Pairs
@@ -130,8 +128,8 @@ def _as_built_in(cap: Capture, op: Any, value: Value, other: Value) -> Value:
         return value
     if any(resolve(cap, type_of(value), method)[0] not in (base, None) for method in _methods(op)):
         return value
-    content = Const(PLAIN[base](as_python(value)))
-    return content if base is str or not _is_numpy_number(other) else _with_dtype(cap, content)
+    content, beside_numpy = Const(PLAIN[base](as_python(value))), numpy_operands.is_numpy_number(other)
+    return numpy_operands.with_dtype(cap, content) if beside_numpy and base is not str else content
 
 
 def _methods(op: Any) -> tuple[str, ...]:
@@ -200,6 +198,11 @@ def _plain(op: Any) -> Any:
 
 def _by_methods(cap: Capture, op: Any, a: Value, b: Value) -> Value:
     name = op.__name__.strip("_")
+    if numpy_operands.asks(a, b):
+        found = numpy_operands.computed(cap, op, a, b)
+        if found is not None:
+            return found
+        a = numpy_operands.plain_left(cap, a, b)
     if op in COMPARE.values():
         tries = [(a, f"__{name}__", b), (b, f"__{_SWAPPED[name]}__", a)]
     else:
@@ -278,16 +281,8 @@ def _try_method(cap: Capture, left: Value, method: str, right: Value) -> Any:
 
 def _with_numpy(cap: Capture, array: Value, method: str, number: Value) -> Value:
     """NumPy's operator of an array and a number of a subclass: unlike a plain number, that has a dtype of its own."""
-    strong, swapped = _with_dtype(cap, plain(number)), _BY_SWAPPED.get(method)
+    strong, swapped = numpy_operands.with_dtype(cap, plain(number)), _BY_SWAPPED.get(method)
     return binary(cap, swapped, strong, array) if swapped else binary(cap, _BY_METHOD[method], array, strong)
-
-
-def _with_dtype(cap: Capture, number: Value) -> Value:
-    return fold(cap, lambda n: np.asarray(n)[()], number)
-
-
-def _is_numpy_number(value: Value) -> bool:
-    return issubclass(type_of(value), np.generic)
 
 
 def _inverse(cap: Capture, left: Value, right: Value) -> Any:
@@ -302,7 +297,7 @@ def _with_content(cap: Capture, left: Value, method: str, right: Value) -> Any:
     raw = lookup(type_of(left), method)[1]
     if content is right or raw is MISSING or isinstance(raw, types.FunctionType):
         return _with_instance(cap, left, method, right)
-    if is_number(right) and _is_numpy_number(left):
+    if is_number(right) and numpy_operands.is_numpy_number(left):
         return _with_numpy(cap, left, method, right)
     _check_leaves_it(left, method)
     if method in _COMPARING and unlike.compare(cap, operator.eq, left, content) is not None:
