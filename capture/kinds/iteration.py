@@ -53,7 +53,11 @@ def get_iter(cap: Capture, value: Value) -> Value:
         return made(cap, value)
     if hasattr(type_of(value), "__iter__"):
         raise Break("iterator", f"iteration over a {type_of(value).__name__}")
-    raise Raised(Const(TypeError(f"{name_in_errors(type_of(value))!r} object is not iterable")))
+    raise _no_iterable(value)
+
+
+def _no_iterable(value: Value) -> Raised:
+    return Raised(Const(TypeError(f"{name_in_errors(type_of(value))!r} object is not iterable")))
 
 
 def iterator(cap: Capture, value: Value) -> Value:
@@ -102,6 +106,8 @@ def _object_iter(cap: Capture, value: ObjectV) -> Value:
 
 
 def _library_iter(cap: Capture, value: LibraryV) -> Value:
+    if not any(hasattr(type(value.real), name) for name in ("__iter__", "__getitem__")):
+        raise _no_iterable(value)
     names = _names(value.real)
     if not value.fixed and names is None:
         raise Break("leaves", "iteration over a library object")
@@ -124,7 +130,7 @@ def _named(sample: Iterable[Any]) -> tuple[str, ...] | None:
 
 def _generator_iter(cap: Capture, value: GeneratorV) -> Value:
     if not hasattr(type_of(value), "__iter__"):  # a coroutine
-        raise Raised(Const(TypeError(f"{name_in_errors(type_of(value))!r} object is not iterable")))
+        raise _no_iterable(value)
     return value
 
 
@@ -135,7 +141,7 @@ def _scalar_iter(cap: Capture, value: ScalarV) -> Value:
         if found is None:
             raise NeedsConcrete(value)
         return SeqIterV(TupleV(found), kind="other")
-    raise Raised(Const(TypeError(f"{name_in_errors(type_of(value))!r} object is not iterable")))
+    raise _no_iterable(value)
 
 
 def _opaque_iter(cap: Capture, value: OpaqueV) -> Value:

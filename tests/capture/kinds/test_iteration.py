@@ -3,13 +3,14 @@
 import itertools
 import sys
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import pytest
 
 import dynacomp
 from tests.capture.flow_kit import breaks_of
-from tests.capture.program_kit import check_one_graph
+from tests.capture.program_kit import check_one_graph, outcome
 
 
 def flattened(x):
@@ -92,6 +93,15 @@ def test_iterators_that_the_program_has_keep_their_class_over_a_break():
 
     for x in (jnp.ones(2), jnp.arange(3.0)):
         assert repr(dynacomp.jit(taken, backend="eager")(x)) == repr(taken(x))
+
+
+@pytest.mark.parametrize("make", [lambda: jax.jit(jnp.sin), lambda: jax.tree.structure([1]), lambda: nn.Dense(2)])
+def test_what_a_library_has_made_and_nobody_can_iterate_over_raises_as_in_python(make):
+    """A defect of ours was told: TypeError."""
+    for program in (lambda x: [x + 1, *make()], lambda x: {x.sum(), *make()}, lambda x: list(make())):
+        dynacomp.reset()
+        assert outcome(dynacomp.jit(program, backend="eager"), (jnp.ones(2),)) == outcome(program, (jnp.ones(2),))
+        assert "internal" not in dynacomp.stats()["frames_eager"]
 
 
 SPELLED = {
