@@ -77,7 +77,7 @@ static int parse_maybe(PyObject *value)
 
 /* ---- names that are looked up on avals ---- */
 
-static PyObject *name_shape, *name_dtype, *name_weak_type, *name_aval, *name_primal;
+static PyObject *name_shape, *name_dtype, *name_weak_type, *name_aval, *name_primal, *name_is_deleted;
 
 static bool intern_names(void)
 {
@@ -87,8 +87,9 @@ static bool intern_names(void)
         name_weak_type = PyUnicode_InternFromString("weak_type");
         name_aval = PyUnicode_InternFromString("aval");
         name_primal = PyUnicode_InternFromString("primal");
+        name_is_deleted = PyUnicode_InternFromString("is_deleted");
     }
-    return name_shape && name_dtype && name_weak_type && name_aval && name_primal;
+    return name_shape && name_dtype && name_weak_type && name_aval && name_primal && name_is_deleted;
 }
 
 /* ---- jax arrays ---- */
@@ -215,6 +216,19 @@ static int eval_array(Step *s, Run *run, const Call *call)
     if (!ok) {
         PyErr_Clear();
     }
+    return ok;
+}
+
+/* That an array is there, of those that no kernel reads though the program has computed with them. */
+static int eval_undeleted(Step *s, Run *run, const Call *call)
+{
+    DC_UNUSED(call);
+    PyObject *deleted = PyObject_CallMethodNoArgs(run->regs[s->src], name_is_deleted);
+    bool ok = deleted == Py_False;
+    if (deleted == NULL) {
+        PyErr_Clear();
+    }
+    Py_XDECREF(deleted);
     return ok;
 }
 
@@ -421,6 +435,7 @@ const StepKind dc_array_kinds[] = {
     {"array", "soooOO", eval_array, finish_array},
     {"tracer", "soooOO", eval_tracer, finish_array},
     {"shows", "s", eval_shows, finish_shows},
+    {"undeleted", "s", eval_undeleted, NULL},
     {"ndarray", "sooO", eval_ndarray, finish_ndarray},
     {"content", "sO", eval_content, finish_content},
     {"dim", "zsn", eval_dim, finish_dim},

@@ -108,11 +108,20 @@ def build_graph(cap: Capture, outputs: dict[Node, int]) -> tuple[Graph, tuple[An
         if node in needed:
             kept.append(node)
             needed.update(nodes_in((node.args, dict(node.kwargs))))
+    _check_unused(cap, [n for n in whole.nodes if n not in needed], needed)
     nodes = (*carriers(cap, kept), *reversed(kept))
     consts = {n.target: whole.consts[n.target] for n in nodes if n.op == GET_ATTR}
     graph = with_sizes(Graph((*nodes, whole.nodes[-1]), consts, whole.name), canonical)
     assert graph.nodes[-1].op == OUTPUT
     return graph, tuple(cap.graph.inputs[n] for n in nodes if n.op == PLACEHOLDER)
+
+
+def _check_unused(cap: Capture, unused: list[Node], needed: set[Node]) -> None:
+    """Guards that arrays were not deleted which are computed with for nothing: JAX would raise."""
+    arrays = {g.source for g in cap.guards.guards if g.kind == "array"}
+    for node in dict.fromkeys(n for u in unused if u.op != OUTPUT for n in nodes_in((u.args, dict(u.kwargs)))):
+        if node not in needed and cap.graph.inputs.get(node) in arrays:
+            cap.guards.add("undeleted", cap.graph.inputs[node])
 
 
 def answers(cap: Capture) -> Node:
@@ -344,6 +353,8 @@ def returning(cap: Capture, value: Value, code: CodeType) -> Recipe:
             outputs: dict[Node, int] = {}
             template = template_of(cap, value, outputs)
             graph, inputs = build_graph(cap, outputs) if outputs or cap.graph.telling else (None, ())
+            if graph is None:
+                _check_unused(cap, list(cap.graph.builder.nodes), set())
             if not all(is_for_guards(cap, source) for source in (*inputs, *sources_in(template))):
                 raise NoTemplate("a number that Python computes")
             return Recipe(graph, inputs, template)

@@ -61,6 +61,7 @@ KINDS: dict[str, Callable[..., str]] = {
         f"{s}: {dtype}{list(shape)}{' weak' if weak else ''}"),
     "tracer": lambda s, shape, dtype, weak: f"{s}: a tracer of {dtype}{list(shape)}{' weak' if weak else ''}",
     "shows": lambda s: f"Python may look at what {s} holds",
+    "undeleted": lambda s: f"{s} was not deleted",
     "ndarray": lambda s, shape, dtype, contiguous=None: f"{s}: numpy {dtype}{list(shape)}",
     "content": lambda s, content: f"{s} holds the same {len(content)} bytes",
     "symbol": lambda s, name, least: f"{name} = {s} >= {least}",

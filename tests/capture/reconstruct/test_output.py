@@ -3,6 +3,7 @@
 import collections
 import weakref
 
+import jax
 import jax.numpy as jnp
 import pytest
 
@@ -226,3 +227,29 @@ def test_what_is_made_and_deleted_may_have_been_there_or_not():
         assert y.tolist() == [v + 1.0] * 2 and left == [False, False]
         assert "FRESH" not in globals() and not hasattr(FRESH_OWNER, "fresh")
     assert not dynacomp.stats()["frames_eager"]
+
+
+@pytest.mark.parametrize("program", [
+    lambda x, z: (jnp.sin(x), z * 2)[1], lambda x, z: (x + 1, x, z * 2)[1:], lambda x, z: (x + 1, z)[1],
+    lambda x, z: (jax.grad(lambda z: (x.sum() * z, z.sum())[1])(z), z + 1)[1]])
+def test_an_array_is_there_with_which_is_computed_for_nothing(program):
+    """An entry that does not read it answered where JAX raises."""
+    dynacomp.reset()
+    made = dynacomp.jit(program, backend="eager", options={"capture_idle": True})
+    gone, z = jnp.arange(3.0), jnp.ones(2)
+    gone.delete()
+    for x in (jnp.arange(3.0), jnp.ones(3)):
+        assert repr(made(x, z)) == repr(program(x, z))
+    assert dynacomp.stats()["frames_captured"] == 1 and not dynacomp.stats()["breaks"]
+    with pytest.raises(RuntimeError, match="deleted"):
+        made(gone, z)
+
+
+def test_an_array_that_is_only_handed_on_may_be_deleted():
+    dynacomp.reset()
+    gone = jnp.arange(3.0)
+    made = dynacomp.jit(lambda x, z: (x, z * 2), backend="eager")
+    assert made(gone, jnp.ones(2))[0] is gone
+    gone.delete()
+    assert made(gone, jnp.ones(2))[0] is gone
+    assert dynacomp.stats()["frames_captured"] == 1
