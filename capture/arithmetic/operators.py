@@ -215,6 +215,8 @@ def _by_methods(cap: Capture, op: Any, a: Value, b: Value) -> Value:
     if len(tries) > 1 and _prefers_right(cap, a, b, tries[-1][1], op):
         tries.sort(key=lambda t: t[0] is not b)
     for left, method, right in tries:
+        if left is b and numpy_operands.asks(b, a) and ndarrays.is_numpy(b):
+            raise Break("leaves", f"NumPy's own {op.__name__} of an object")
         result = _try_method(cap, left, method, right)
         if result is not NotImplemented:
             return result
@@ -262,8 +264,8 @@ def _prefers_right(cap: Capture, a: Value, b: Value, method: str, op: Any) -> bo
 
 def _try_method(cap: Capture, left: Value, method: str, right: Value) -> Any:
     if is_graph_array(left):
-        if ndarrays.is_numpy(left) and is_number(right):
-            return _with_numpy(cap, left, method, right)
+        if ndarrays.is_numpy(left):
+            return _with_numpy(cap, left, method, right) if is_number(right) else NotImplemented
         if hasattr(own_class(right), "__jax_array__"):
             converted = cap.call(cap.getattr(right, "__jax_array__"), [])
             return library_call(cap, arrays.method(method), [left, converted])

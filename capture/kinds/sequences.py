@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 import sys
+import types
 from typing import Any
 
 from dynacomp.capture.arithmetic.equality import equal
@@ -23,10 +24,11 @@ from dynacomp.capture.symbolic.side_effects import mutating
 from dynacomp.capture.values.constant import Const, is_exactly, stands_for
 from dynacomp.capture.values.containers import ListV, TupleV, row_kind
 from dynacomp.capture.values.kind import Kind, define, kind
-from dynacomp.capture.values.questions import is_list, is_plain_tuple, is_slice, is_tuple
+from dynacomp.capture.values.questions import is_list, is_plain_tuple, is_slice, is_tuple, own_class
 from dynacomp.capture.values.value import NotConstant, Value, as_python, node_of, type_of
 from dynacomp.capture.wrapping.builder import items_of, realize
 from dynacomp.capture.wrapping.changing_contents import item_at
+from dynacomp.capture.wrapping.class_attrs import resolve
 
 MAX_REPEATED = 1 << 15  # items that `[0] * n` makes while capturing: each is a Value, and is looked at one by one
 
@@ -133,8 +135,10 @@ def _repeat(cap: Capture, a: Any, b: Value) -> Any:
 
 
 def times_of(cap: Capture, a: Any, b: Value) -> int | None:
-    """How often `a * b` repeats the sequence `a`; None where `b` is no integer."""
-    if node_of(b) is not None or not has_index(b):
+    """How often `a * b` repeats the sequence `a`; None where `b` is no integer, or is asked first by its `__rmul__`."""
+    cls = own_class(b)
+    if node_of(b) is not None or not has_index(b) or (
+            cls is not None and type(resolve(cap, cls, "__rmul__")[1]) is types.FunctionType):
         return None
     times = integer(cap, b)
     if len(a.items) * times > MAX_REPEATED:

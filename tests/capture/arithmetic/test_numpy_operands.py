@@ -77,3 +77,18 @@ def test_numbers_of_numpy_and_variables_of_flax_need_no_break():
         for got, want in zip(compiled(*args), fn(*args)):
             assert got.dtype == want.dtype and got.tolist() == want.tolist()
     assert dynacomp.stats()["breaks"] == {} and dynacomp.stats()["frames_captured"] == 1
+
+
+def test_what_only_jax_takes_for_an_array_is_an_object_to_numpy():
+    class Held:
+        def __jax_array__(self):
+            return jnp.ones(2)
+
+    def fn(x, held):
+        try:
+            return held + np.ones(2, np.float32), x
+        except TypeError as error:
+            return str(error), jnp.asarray(held) + x
+
+    compiled = dynacomp.jit(fn, backend="eager")
+    assert str(compiled(jnp.ones(2), Held())) == str(fn(jnp.ones(2), Held()))

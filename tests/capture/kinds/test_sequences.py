@@ -121,3 +121,24 @@ def test_slices_to_store_and_delete_by_what_is_no_index():
         for k in (3, 2, 1.5, 0, 0.0, "q", True):
             assert repr(outcome(compiled, (jnp.ones(2), k))) == repr(outcome(fn, (jnp.ones(2), k)))
         assert "internal" not in dynacomp.stats()["frames_eager"]
+
+
+class Twice:
+    def __index__(self):
+        return 2
+
+
+class Scaling(Twice):
+    def __rmul__(self, other):
+        return "scaled", type(other).__name__
+
+
+@pytest.mark.parametrize("cls", [Twice, Scaling])
+@pytest.mark.parametrize("items", [[1, 2], (1, 2), "ab"], ids=str)
+def test_who_multiplies_a_sequence_is_asked_before_it_repeats(cls, items):
+    def fn(x, n):
+        return items * n, x + 1
+
+    compiled = dynacomp.jit(fn, backend="eager")
+    for _ in range(2):
+        assert str(compiled(X, cls())) == str(fn(X, cls()))
