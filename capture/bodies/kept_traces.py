@@ -17,7 +17,7 @@ that are older than the call are left out, for which it may have been another ca
 from __future__ import annotations
 
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jax._src import core
@@ -32,12 +32,13 @@ from dynacomp.capture.values.value import Value
 @dataclass(frozen=True, eq=False)
 class Kept:
     """What came of a function when JAX traced it first. outer: the Nodes that it has read, as they are outside of all
-    bodies. counted, handing: see `Standin`."""
+    bodies. counted, handing, said: see `Standin`."""
 
     graph: Graph
     outer: tuple[Node, ...]
     counted: Any
     handing: Any
+    said: set[str]
 
 
 def is_kept(function: Any) -> bool:
@@ -67,7 +68,7 @@ def keep(cap: Capture, fn: Value, key: Any, kept: Kept) -> None:
     outer = [_outside(cap, n) for n in kept.outer]
     if not any(b.is_side for b in cap.bodies) and None not in outer:
         of = cap.libraries.kept.setdefault(fn, {})
-        of[key] = Kept(kept.graph, tuple(outer), kept.counted, kept.handing)  # type: ignore[arg-type]
+        of[key] = replace(kept, outer=tuple(outer))  # type: ignore[arg-type]
 
 
 def _outside(cap: Capture, node: Node) -> Node | None:

@@ -36,7 +36,7 @@ from dynacomp.capture.graph.avals import Aval, Counted, aval_of, blank, is_aval,
 from dynacomp.capture.graph.graph import Builder, Graph, Node, Tree, closures_in, is_node, map_parts, nodes_in
 from dynacomp.capture.graph.graph_sizes import aval as aval_with_sizes
 from dynacomp.capture.graph.interpreter import materialise, run_body
-from dynacomp.capture.graph.silence import giving, noting
+from dynacomp.capture.graph.silence import Said, giving, noting, pass_on
 from dynacomp.capture.graph.sizes import canonical
 from dynacomp.capture.numbers.asked_numbers import Questions, asked
 from dynacomp.capture.symbolic.machine import Capture
@@ -71,6 +71,7 @@ class Body:
     computed: int = 0  # how many nodes have been looked at for that
     changes: bool = False  # it changes objects that are older than itself
     numbers: bool = False  # it returns Python numbers that change from call to call
+    said: set[str] = field(default_factory=set)  # what its calls have warned of, as far as it was noted
     counted: dict[Node, Counted] = field(default_factory=dict)  # the Python numbers that it has computed and returns
     stands: dict[int, Any] = field(default_factory=dict)  # the arrays for Nodes around it, by id
     assumes: bool = False  # what is checked outside of it holds for the arrays of one call (see `hoisting`)
@@ -143,6 +144,7 @@ class Standin:
         self.handing: dict[Any, dict[int, HandedOut]] = {}  # by key: the functions among the leaves that it returns
         self.found: dict[Any, dict[Any, tuple[Graph, tuple[Node, ...]]]] = {}
         self.functions: dict[Any, Callable[..., Any]] = {}
+        self.said: set[str] = set()  # of what its Graphs warn, as far as it was noted when they were captured
         self.settled = 0  # how many sizes had been found equal to others when the keys were last looked through
         cap.emptied.append(self)  # its functions hold it, and it the program's
 
@@ -193,10 +195,12 @@ class Standin:
             self.changing.update([key] if body.changes else [])
             self.assuming.update([key] if body.assumes else [])
             self.numbers = self.numbers or body.numbers
+            self.said |= body.said
             self.since[key] = len(self.cap.effects.mutated)
             self.counted[key], self.handing[key] = body.counted, handed_out(self.cap, body)
             if kept is not None and not body.assumes:
-                keep(self.cap, self.value, kept, Kept(*self.graphs[key], self.counted[key], self.handing[key]))
+                keep(self.cap, self.value, kept,
+                     Kept(*self.graphs[key], self.counted[key], self.handing[key], self.said))
                 self.first.add(key)
         elif key in self.changing and not (self.pinned or key in self.first or self.cap.libraries.derived):
             raise Break("effect_in_body", "a transformed function that changes outer objects is called twice")
@@ -205,8 +209,10 @@ class Standin:
         asks = questions(self.cap)
         stands = [real[n] if n in real else asked(self.cap, stand_for(self.cap, n), n, asks) for n in captured]
         self.cap.libraries.stands.update((id(x), (x, n)) for s, n in zip(stands, captured) for x in (s, *_spelled(s)))
-        with noting([]):  # its calls have been heard
+        said: list[Said] = []
+        with noting(said):
             made = run_body(graph, stands, args, kwargs)
+        pass_on([one for one in said if one.text not in self.said])  # rules warn: other calls have been heard
         if self.counted[key]:
             self._note_numbers(self.counted[key], graph.nodes[-1].args[0], made)
         return put_in(made, self.handing[key]) if self.handing.get(key) else made
@@ -234,6 +240,7 @@ class Standin:
             self.graphs[key] = kept.graph, tuple(localise(self.cap, n) for n in kept.outer)
             self.since[key] = len(self.cap.effects.mutated)
             self.counted[key], self.handing[key] = kept.counted, kept.handing
+            self.said |= kept.said
             self.first.add(key)
 
     def _take_from_around(self, key: Any) -> None:

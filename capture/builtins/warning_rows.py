@@ -79,6 +79,8 @@ def _leave(cap: Capture, name: str, kind: type, text: str, place: Place | None, 
 
 def give(cap: Capture, name: str, said: list[Said]) -> None:
     """What a library's call `name` has warned of is given in each call of the compiled code, as it would be there."""
+    for body in cap.bodies:
+        body.said.update(one.text for one in said)
     for one in said:
         if any(b.is_side for b in cap.bodies):
             raise Break("effect", f"{name} has a warning to give")

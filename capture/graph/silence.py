@@ -9,6 +9,7 @@ Those of a library, which plain Python gives in each call, are noted, for compil
 
     with noting(said): ...              # this thread's `warnings.warn` adds a `Said` to the list `said`
     with giving(): ...                  # it gives them, for what the program runs meanwhile
+    pass_on(said)                       # who is noting around it, or Python, has these
 """
 
 from __future__ import annotations
@@ -85,23 +86,27 @@ class Said:
 
 _TURN = threading.RLock()
 _LISTS: list[list[Said]] = []  # of the thread whose turn it is, the innermost last
+_KEPT: list[bool] = []  # for each of them whether it gets what JAX traces once for all calls
 _STATES: list[tuple[Any, ...]] = []  # for each of them the filters, and what shows warnings, as they were before
 
 
 @contextlib.contextmanager
-def noting(said: list[Said]) -> Iterator[None]:
+def noting(said: list[Said], kept: bool = False) -> Iterator[None]:
     """Within the block `said` gets what Python code of this thread warns of. It is given instead where the program
-    has a `warn` of its own, where another thread's is noted, and where JAX traces something once for all calls."""
+    has a `warn` of its own, where another thread's is noted, and where JAX traces something once for all calls, unless
+    `kept`."""
     if not (warnings.warn in (WARN, _note) and _TURN.acquire(blocking=False)):
         yield
         return
     before, warnings.warn = warnings.warn, _note
     _LISTS.append(said)
+    _KEPT.append(kept)
     _STATES.append((warnings.filters, *_shows()))
     try:
         yield
     finally:
         _LISTS.pop()
+        _KEPT.pop()
         _STATES.pop()
         warnings.warn = before
         _TURN.release()
@@ -117,6 +122,16 @@ def giving() -> Iterator[None]:
         yield
     finally:
         warnings.warn = before
+
+
+def pass_on(said: list[Said]) -> None:
+    """Warnings that were noted, to who is noting here; they are given where no one is."""
+    if warnings.warn is _note and _TURN._is_owned():  # type: ignore[attr-defined]
+        _LISTS[-1].extend(said)
+        return
+    for one in said:
+        file, line, module, _ = one.place or (__file__, 0, __name__, {})
+        warnings.warn_explicit(one.text, one.kind, file, line, module)
 
 
 def _note(message: Any, category: Any = None, stacklevel: int = 1, source: Any = None, **more: Any) -> None:
@@ -163,7 +178,7 @@ def _place(frame: FrameType | None, level: int) -> tuple[Place | None, int] | No
     """What `warnings.warn`, called in a frame, is about; None where JAX keeps a trace of what it has called."""
     at: FrameType | None = None
     while frame is not None and not _is_ours(frame):
-        if frame.f_code.co_name in TRACES and _module(frame).startswith("jax."):
+        if not _KEPT[-1] and frame.f_code.co_name in TRACES and _module(frame).startswith("jax."):
             return None
         at, level = frame if level > 0 else at, level - 1
         frame = frame.f_back

@@ -23,6 +23,7 @@ from dynacomp.capture import _native
 from dynacomp.capture.base.errors import Break
 from dynacomp.capture.base.interrupts import handlers
 from dynacomp.capture.graph.graph import Graph, is_closure, leaves_in
+from dynacomp.capture.graph.silence import Said, noting, pass_on
 from dynacomp.capture.hosting.code_names import names_in, nested_codes, reached
 from dynacomp.capture.hosting.hearing import collecting, interrupted
 from dynacomp.capture.hosting.library_effects import forget_traces
@@ -48,8 +49,10 @@ class Rules:
     def listening(self, derive: Callable[[], Any]) -> Any:
         """`derive()`, while functions that start are heard. What they change is put back where they run again."""
         ours = not self.outside.changed()  # what changes from here on: the program may have run since the last rule
+        said: list[Said] = []
         try:
-            made, heard_all = _native.run_watched(derive, self._hear)
+            with noting(said, kept=True):
+                made, heard_all = _native.run_watched(derive, self._hear)
         except BaseException:
             if ours and self.outside.restore():
                 forget_traces()
@@ -60,6 +63,11 @@ class Rules:
                 self.outside.restore()
                 forget_traces()
                 raise Acts
+        if said and self.functions:
+            self.acts = self.acts or "a rule of the program's warns"
+            if self.forward and not self.outside.changed():
+                raise Acts
+        pass_on(said)
         if not heard_all:
             self.acts = self.acts or "it is not known what its rules read, so deep in the stack"
         return made

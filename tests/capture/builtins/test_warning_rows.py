@@ -297,3 +297,30 @@ def test_a_warning_of_a_function_whose_derivative_has_a_rule(made):
             said.append((str(result), [str(w.message) for w in found if "dynacomp" not in str(w.message)]))
         assert said[0][0] == said[1][0] and len(said[0][1]) == 2
         assert not n or said[0] == said[1]
+
+
+@pytest.mark.parametrize("loss", [lambda fn: lambda v: fn(v).sum(), lambda fn: lambda v: (fn(v) * fn(v)).sum()])
+def test_a_rule_that_only_a_derivative_runs_warns_in_each_call(loss):
+    @jax.custom_jvp
+    def wave(v):
+        return jnp.sin(v)
+
+    @wave.defjvp
+    def derived(primals, tangents):
+        warnings.warn("derived", stacklevel=1)
+        return wave(*primals), jnp.cos(*primals) * tangents[0]
+
+    def program(x):
+        return jax.value_and_grad(loss(wave))(x)
+
+    dynacomp.reset()
+    compiled = dynacomp.jit(program)
+    for n in range(3):
+        said = []
+        for fn in (program, compiled):
+            with warnings.catch_warnings(record=True) as found:
+                warnings.simplefilter("always")
+                fn(jnp.arange(3.0) + n)
+            said.append([str(w.message) for w in found if "dynacomp" not in str(w.message)])
+        assert said[0] == said[1] and "derived" in said[0]
+    assert dynacomp.stats()["operations"] and not dynacomp.stats()["breaks"]

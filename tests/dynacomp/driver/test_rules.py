@@ -1,5 +1,7 @@
 """Rules of the program's that read what changes, or do more than compute, below a compiled function."""
 
+import warnings
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -153,3 +155,31 @@ def test_what_cuts_the_graph_is_no_rule(monkeypatch):
         for got, want in zip(grad(jnp.ones((n, 4)), jnp.eye(4)), jax.grad(loss, (0, 1))(jnp.ones((n, 4)), jnp.eye(4))):
             np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
     assert asked and not any(asked), asked
+
+
+def warning_backward(saved, g):
+    warnings.warn("backward", stacklevel=1)
+    return g * 3,
+
+
+def warning_forward(x):
+    warnings.warn("forward", stacklevel=1)
+    return jnp.sin(x), x
+
+
+@pytest.mark.parametrize("forward, backward", [
+    (lambda x: (jnp.sin(x), x), warning_backward), (warning_forward, warning_backward),
+    (warning_forward, lambda saved, g: (g * 3,))])
+def test_rules_warn_in_each_call(caplog, forward, backward):
+    loss = ruled(backward, forward)
+    compiled = jax.value_and_grad(dynacomp.jit(loss))
+    for n in (3, 3, 4, 5):
+        x, said = jnp.linspace(0.5, 2, n), []
+        for fn in (compiled, jax.value_and_grad(loss)):
+            with warnings.catch_warnings(record=True) as found:
+                warnings.simplefilter("always")
+                result = fn(x)
+            said.append(([str(w.message) for w in found if "dynacomp" not in str(w.message)],
+                         np.round(result[1], 4).tolist()))
+        assert said[0] == said[1]
+    assert "a rule of the program's warns" in caplog.text
