@@ -6,10 +6,12 @@ import functools
 import math
 import operator
 import types
+from typing import Any
 
 from dynacomp.capture.arithmetic import later
 from dynacomp.capture.arithmetic.identity import same_object
 from dynacomp.capture.arithmetic.indices import index_value
+from dynacomp.capture.arithmetic.numpy_operands import is_numpy_number
 from dynacomp.capture.arithmetic.operators import BINARY, COMPARE, binary, fold, truth, unary
 from dynacomp.capture.arithmetic.subscripts import subscript
 from dynacomp.capture.base.errors import Break, Raised
@@ -42,18 +44,29 @@ def _abs(cap: Capture, x: Value) -> Value:
 @row(pow)
 def _pow(cap: Capture, a: Value, b: Value, *mod: Value) -> Value:
     if mod and is_object(a):
-        return cap.call(cap.getattr(a, "__pow__"), [b, *mod])
+        found = cap.call(cap.getattr(a, "__pow__"), [b, *mod])
+        return found if not stands_for(found, NotImplemented) else _left(pow)
     return fold(cap, pow, a, b, *mod) if mod else binary(cap, operator.pow, a, b)
+
+
+def _left(fn: Any) -> Value:
+    """What no method of the operands has an answer for: NumPy, C code or the words of the TypeError."""
+    raise Break("operator", f"{fn.__name__}() of objects that leave it to each other")
 
 
 @row(divmod)
 def _divmod(cap: Capture, a: Value, b: Value) -> Value:
     if any(map(is_changing, (a, b))) and all(is_constant(x) or is_changing(x) for x in (a, b)):
         return TupleV([binary(cap, operator.floordiv, a, b), binary(cap, operator.mod, a, b)])
+    if any(map(is_numpy_number, (a, b))) and any(map(is_object, (a, b))):
+        return _left(divmod)
     for x, name, y in ((a, "__divmod__", b), (b, "__rdivmod__", a)):
         method = cap.own(x, name)
-        if method is not None:
-            return cap.call(method, [y])
+        found = NONE if method is None else cap.call(method, [y])
+        if method is not None and not stands_for(found, NotImplemented):
+            return found
+    if is_object(a) or is_object(b):
+        return _left(divmod)
     made = ndarrays.call(cap, divmod, [a, b], {}) if any(map(ndarrays.is_numpy, (a, b))) else None
     if made is not None:
         return made

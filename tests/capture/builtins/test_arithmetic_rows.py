@@ -1,9 +1,12 @@
 """`abs`, `pow`, `divmod`, `round` and the functions of `operator` and `math`, on arrays, numbers and objects."""
 
+import decimal
+import fractions
 import math
 import operator
 
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import dynacomp
@@ -96,3 +99,26 @@ def test_sizes_stay_sizes():
         found, expected = compiled(jnp.ones((n, 2))), program(jnp.ones((n, 2)))
         assert found[0].shape == expected[0].shape and found[1:] == expected[1:]
     assert dynacomp.stats()["frames_captured"] == 2 and dynacomp.stats()["breaks"] == {}
+
+
+@pytest.mark.parametrize("right", [fractions.Fraction(1, 3), decimal.Decimal("1.5"), 2, 1.5, "a", np.float32(2),
+                                   np.ones(2)], ids=repr)
+@pytest.mark.parametrize("left", [fractions.Fraction(5, 3), decimal.Decimal("4.5"), np.int32(3), [1]], ids=repr)
+def test_what_divmod_gives_where_one_operand_leaves_it_to_the_other(left, right):
+    """It gave NotImplemented."""
+    def fn(x, a, b):
+        return x, divmod(a, b)
+
+    compiled = dynacomp.jit(fn, backend="eager")
+    for _ in range(2):
+        assert repr(outcome(compiled, (X, left, right))) == repr(outcome(fn, (X, left, right)))
+
+
+def test_comparing_a_number_of_numpys_with_a_list_goes_by_elements():
+    def fn(x, n, items):
+        return x, n == items, items != n
+
+    compiled = dynacomp.jit(fn, backend="eager")
+    for n in (np.float32(1), np.int64(2)):
+        for items in ([1, 2], (1, 2, 3)):
+            assert repr(compiled(X, n, items)) == repr(fn(X, n, items))
