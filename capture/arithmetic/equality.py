@@ -13,6 +13,7 @@ import operator
 from typing import Any
 
 from dynacomp.capture.arithmetic.identity import same_object
+from dynacomp.capture.arithmetic.numpy_operands import is_numpy_number
 from dynacomp.capture.arithmetic.operators import binary, fixed, truth
 from dynacomp.capture.arithmetic.pairs import Pair, Pairs
 from dynacomp.capture.base.errors import Break
@@ -27,7 +28,7 @@ from dynacomp.capture.values.constant import Const, holds, is_const
 from dynacomp.capture.values.containers import DictV, ListV, RangeV, SetV, SliceV, TupleV, ViewV, row_kind
 from dynacomp.capture.values.iterators import StreamV
 from dynacomp.capture.values.objects import ObjectV, OpaqueV
-from dynacomp.capture.values.questions import type_name
+from dynacomp.capture.values.questions import is_sequence, type_name
 from dynacomp.capture.values.standing import IdV, TracedNameV, TraceStateV
 from dynacomp.capture.values.value import Value, as_python, existing, now, type_of
 from dynacomp.capture.wrapping.class_attrs import lookup
@@ -43,6 +44,13 @@ def equal(cap: Capture, a: Value, b: Value) -> bool:
 def _equal_ids(cap: Capture, a: Value, b: Value) -> bool:
     left, right = (v if isinstance(v, IdV) else as_python(v) for v in (a, b))
     return left == right
+
+
+def _equal_by_elements(cap: Capture, a: Value, b: Value) -> bool | None:
+    """A number of NumPy's compares with the elements of a sequence: that gives an array."""
+    if any(map(is_numpy_number, (a, b))) and any(map(is_sequence, (a, b))):
+        raise Break("leaves", "NumPy's own comparison")
+    return None
 
 
 def _equal_sequences(cap: Capture, a: Value, b: Value) -> bool | None:
@@ -137,6 +145,7 @@ EQUALITY = Pairs(
     Pair(_equal_ids, some=(IdV,)),
     Pair(_equal_sequences, every=(TupleV, ListV)),
     Pair(_equal_dicts, every=(DictV,)),
+    Pair(_equal_by_elements, some=(TupleV, ListV), every=(TupleV, ListV, Const, ScalarV)),
     Pair(_equal_floats, every=(Const, ScalarV)),
     Pair(_equal_by_operator, every=(Const, NumberV, SizeV, ScalarV, SetV, ViewV)),
     Pair(_equal_by_operator, some=(ArrayV, NdArrayV, ObjectV, LibraryV, TracedNameV)),

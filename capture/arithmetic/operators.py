@@ -345,8 +345,6 @@ def _structural(cap: Capture, op: Any, a: Value, b: Value) -> Value:
     _refuse_text(op, a)
     if op not in (operator.eq, operator.ne):
         raise Break("operator", f"{op.__name__} of {type_name(a)} and {type_name(b)}")
-    if any(map(numpy_operands.is_numpy_number, (a, b))) and any(map(is_sequence, (a, b))):
-        raise Break("leaves", f"NumPy's own {op.__name__}")
     same = OPERATIONS.equal(cap, a, b)
     return Const(same == (op is operator.eq))
 
