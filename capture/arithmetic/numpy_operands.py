@@ -36,26 +36,22 @@ ARRAYS, NUMBERS = 0.0, -1000000.0  # their priorities: NPY_PRIORITY and NPY_SCAL
 SEQUENCES = ("__array__", "__array_interface__", "__array_struct__", "__len__", "__getitem__", "__iter__")
 
 
-def computed(cap: Capture, op: Any, a: Value, b: Value) -> Value | None:
-    """What an `__array_ufunc__` of `b` says; None where the operator is left to the methods of `b`. Break where NumPy
-    makes an array of objects."""
+def asked(cap: Capture, op: Any, a: Value, b: Value) -> tuple[Value | None, Value]:
+    """What an `__array_ufunc__` of `b` says; else None, and the left operand as the methods of `b` get it. Break where
+    NumPy makes an array of objects."""
     if resolve(cap, type_of(b), "__array_ufunc__")[1] not in (MISSING, None):
         if op in COMPARISONS and is_numpy_number(a):  # which NumPy hands over as an array
             raise Break("leaves", f"NumPy's own {op.__name__} of an object")
-        return ufunc_overrides.call(cap, UFUNCS[op], [a, b], {}) if op in UFUNCS else None
-    if _is_left_to(cap, a, b) or _as_plain(cap, a, b) is not a:
-        return None
-    raise Break("leaves", f"NumPy's own {op.__name__} of an object")
+        return ufunc_overrides.call(cap, UFUNCS[op], [a, b], {}) if op in UFUNCS else None, a
+    left = a if _is_left_to(cap, a, b) else _as_plain(cap, a, b)
+    if left is None:
+        raise Break("leaves", f"NumPy's own {op.__name__} of an object")
+    return None, left
 
 
-def asks(a: Value, b: Value) -> bool:
-    """Whether it is one of those operators: numbers of a subclass are no objects to NumPy."""
+def is_left(a: Value, b: Value) -> bool:
+    """Whether NumPy's `a` stands beside an object: numbers of a subclass are none to NumPy."""
     return (is_numpy(a) or is_numpy_number(a)) and is_object(b) and not is_number(b)
-
-
-def plain_left(cap: Capture, a: Value, b: Value) -> Value:
-    """The left operand as the methods of `b` get it."""
-    return a if _is_left_to(cap, a, b) else _as_plain(cap, a, b)
 
 
 def _is_left_to(cap: Capture, a: Value, b: Value) -> bool:
@@ -67,11 +63,11 @@ def _is_left_to(cap: Capture, a: Value, b: Value) -> bool:
     return isinstance(priority, (int, float)) and priority > (ARRAYS if is_numpy(a) else NUMBERS)
 
 
-def _as_plain(cap: Capture, a: Value, b: Value) -> Value:
-    """The Python number that an element is among objects, where `b` is one element; else `a` itself."""
+def _as_plain(cap: Capture, a: Value, b: Value) -> Value | None:
+    """The Python number that NumPy's is among objects, where `b` is one element; None where there are more."""
     one = is_const(a) and holds(a, np.generic) and a.value.dtype.kind in "biufc"
     if not one or any(resolve(cap, type_of(b), name)[1] is not MISSING for name in SEQUENCES):
-        return a
+        return None
     return Const(a.value.item())  # type: ignore[attr-defined]
 
 

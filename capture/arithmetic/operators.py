@@ -198,11 +198,10 @@ def _plain(op: Any) -> Any:
 
 def _by_methods(cap: Capture, op: Any, a: Value, b: Value) -> Value:
     name = op.__name__.strip("_")
-    if numpy_operands.asks(a, b):
-        found = numpy_operands.computed(cap, op, a, b)
+    if numpy_operands.is_left(a, b):
+        found, a = numpy_operands.asked(cap, op, a, b)
         if found is not None:
             return found
-        a = numpy_operands.plain_left(cap, a, b)
     if op in COMPARE.values():
         tries = [(a, f"__{name}__", b), (b, f"__{_SWAPPED[name]}__", a)]
     else:
@@ -215,7 +214,7 @@ def _by_methods(cap: Capture, op: Any, a: Value, b: Value) -> Value:
     if len(tries) > 1 and _prefers_right(cap, a, b, tries[-1][1], op):
         tries.sort(key=lambda t: t[0] is not b)
     for left, method, right in tries:
-        if left is b and numpy_operands.asks(b, a) and ndarrays.is_numpy(b):
+        if left is b and ndarrays.is_numpy(b) and numpy_operands.is_left(b, a):
             raise Break("leaves", f"NumPy's own {op.__name__} of an object")
         result = _try_method(cap, left, method, right)
         if result is not NotImplemented:
