@@ -64,6 +64,12 @@ typedef struct pool pool_t;
 pool_t *pool_for(int threads);              /* NULL without memory */
 void pool_parallel_for(void *pool, int64_t n, int64_t grain, pool_body body, void *ctx);
 int pools_init(void);
+typedef struct places places_t;
+places_t *places_new(void);                 /* NULL without memory */
+void places_free(places_t *p);
+int places_begin(places_t *p, uint64_t job); /* this thread begins one; 0 where another has begun it on the same CPU */
+int places_self(void);                      /* this thread, for `places_move` */
+void places_move(places_t *p, int thread, uint64_t job); /* to a CPU on which nobody has begun it, if there is one */
 extern int pools_forked;                    /* in a child XLA has no threads either */
 uint64_t flush_subnormals(void);            /* as XLA does on a CPU; returns what was set before */
 void restore_subnormals(uint64_t before);

@@ -16,9 +16,11 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define POOL_MAX 256
 #define POOL_SPIN 2000
+#define POOL_PATIENCE 60000    /* nanoseconds: a thread that sleeps on a free CPU is awake before */
 #define POOL_OPEN 0x8000u
 #define POOL_ACTIVE 0x7fffu
 
@@ -28,6 +30,9 @@ typedef struct {               /* one thread's part of the job */
     _Atomic int64_t next;      /* its first index not yet claimed */
     int64_t end;
     pool_t *pool;
+    _Atomic uint64_t joined;   /* the last job of which it had a part */
+    _Atomic int thread;
+    int64_t missed, patience;  /* nanoseconds of jobs since then that were done without it, and how many may be */
 } __attribute__((aligned(CACHE_LINE))) section_t;
 
 struct pool {
@@ -35,6 +40,7 @@ struct pool {
     _Atomic int sleepers, busy;
     pthread_mutex_t mutex;
     pthread_cond_t wake;
+    places_t *places;          /* which CPUs its threads are on */
     int threads;               /* the caller included */
     int64_t chunk;
     pool_body body;
@@ -125,12 +131,19 @@ static void *pool_worker(void *arg)
     section_t *own = arg;
     pool_t *p = own->pool;
     uint64_t seen = 0;
+    own->thread = places_self();
     (void)flush_subnormals();
     for (;;) {
         uint64_t state = pool_await(p, seen);
+        if (state & POOL_OPEN && !places_begin(p->places, state >> 16)) {
+            places_move(p->places, own->thread, state >> 16);
+            (void)places_begin(p->places, state >> 16);
+            state = atomic_load(&p->state);
+        }
         while (state & POOL_OPEN) {
             if (!atomic_compare_exchange_weak(&p->state, &state, state + 1))
                 continue;
+            atomic_store_explicit(&own->joined, state >> 16, memory_order_relaxed);
             pool_drain(p, own);
             atomic_fetch_sub(&p->state, 1);
             break;
@@ -171,7 +184,9 @@ static pool_t *pool_new(int threads)
     p->threads = threads;
     for (int i = 0; i < threads; i++)
         p->sections[i].pool = p;
-    if (pthread_mutex_init(&p->mutex, NULL) || pthread_cond_init(&p->wake, NULL)) {
+    p->places = places_new();
+    if (!p->places || pthread_mutex_init(&p->mutex, NULL) || pthread_cond_init(&p->wake, NULL)) {
+        places_free(p->places);
         free(p);
         return NULL;
     }
@@ -217,6 +232,26 @@ static void pool_cut(pool_t *p, int64_t n, int64_t chunk)
     p->chunk = chunk;
 }
 
+static int64_t pool_clock(void)
+{
+    struct timespec now;
+    return clock_gettime(CLOCK_MONOTONIC, &now) ? 0 : (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* Workers that take no part for so long wait for a CPU: the caller's, perhaps. Looked for ever more seldom. */
+static void pool_seek(pool_t *p, uint64_t generation, int64_t began)
+{
+    for (section_t *s = p->sections + 1; s < p->sections + p->threads; s++) {
+        if (atomic_load_explicit(&s->joined, memory_order_relaxed) == generation) {
+            s->missed = 0;
+            s->patience = POOL_PATIENCE;
+        } else if ((s->missed += pool_clock() - began) > s->patience && s->thread) {
+            s->patience *= 2;
+            places_move(p->places, s->thread, generation);
+        }
+    }
+}
+
 void pool_parallel_for(void *pool, int64_t n, int64_t grain, pool_body body, void *ctx)
 {
     pool_t *p = pool;
@@ -226,10 +261,12 @@ void pool_parallel_for(void *pool, int64_t n, int64_t grain, pool_body body, voi
         body(ctx, 0, n);
         return;
     }
+    const int64_t began = pool_clock();
     pool_cut(p, n, chunk);
     p->body = body;
     p->ctx = ctx;
     uint64_t generation = (atomic_load(&p->state) >> 16) + 1;
+    (void)places_begin(p->places, generation);
     atomic_store(&p->state, generation << 16 | POOL_OPEN);
     if (atomic_load(&p->sleepers)) {
         (void)pthread_mutex_lock(&p->mutex);
@@ -237,6 +274,7 @@ void pool_parallel_for(void *pool, int64_t n, int64_t grain, pool_body body, voi
         (void)pthread_mutex_unlock(&p->mutex);
     }
     pool_drain(p, p->sections);
+    pool_seek(p, generation, began);
     atomic_fetch_and(&p->state, ~(uint64_t)POOL_OPEN);
     for (int spin = 0; atomic_load(&p->state) & POOL_ACTIVE; spin++) {
         if (spin < POOL_SPIN)
