@@ -472,3 +472,4 @@ template <int K = 1, class V, class F> DC_INLINE V prefix(V v, V identity, F f) 
 }
 
 }  // namespace dynacomp
+#include "extremes.h"

@@ -4,6 +4,7 @@
 //                                             wrote waits until both have left for the cache)
 //   any_bit(m)                                whether any lane of an integer vector differs from 0
 //   rounded<R>(v)                             to whole numbers, where `rounds<V>`: one instruction
+//   in_register(v)                            v, which is not read from memory again where it is used several times
 //   doubled(v), floated(d)                    half a register of floats, as a register of doubles, and back
 #pragma once
 
@@ -55,6 +56,17 @@ template <class M> DC_INLINE bool any_bit(M m) {
     const auto words = (vec<int64_t, sizeof(M) / 8>)m;
     return any_bit(low_half(words) | high_half(words));
   }
+}
+
+template <class V> DC_INLINE V in_register(V v) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(V) >= 16 && sizeof(V) <= 64) asm("" : "+v"(v));
+#elif defined(__AVX2__)
+  if constexpr (sizeof(V) >= 16 && sizeof(V) <= 32) asm("" : "+x"(v));
+#elif defined(__aarch64__)
+  if constexpr (sizeof(V) == 16) asm("" : "+w"(v));
+#endif
+  return v;
 }
 
 // ---- rounding ---------------------------------------------------------------------------------

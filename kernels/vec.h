@@ -111,7 +111,10 @@ typedef full<1> one;
 template <class M> struct mask { M m; };
 template <class T> struct is_mask { static constexpr bool value = false; };
 template <class M> struct is_mask<mask<M>> { static constexpr bool value = true; };
-template <class V> concept Number = !is_mask<V>::value;  // scalars and lanes, bool included
+template <class V, bool Most> struct extreme;  // a fold in flight, see extremes.h
+template <class T> struct is_fold { static constexpr bool value = false; };
+template <class V, bool Most> struct is_fold<extreme<V, Most>> { static constexpr bool value = true; };
+template <class V> concept Number = !is_mask<V>::value && !is_fold<V>::value;  // scalars and lanes, bool included
 
 template <class V> DC_INLINE V splat_raw(elem<V> x) {
   if constexpr (is_scalar<V>::value) return x;

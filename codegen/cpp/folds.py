@@ -52,12 +52,18 @@ def declare(fold: Acc | Scan, scope: Scope, slots: int = 0) -> Lines:
     for name, (dtype, start) in names.items():
         code = splat(start, dtype, scope) if vector else f"{types.register(dtype)}({start})"
         if slots:
-            yield f"const auto {name}start = {code};"
+            yield f"const auto {name}start = {running(fold, code)};"
             yield f"bare<decltype({name}start)>::type {name}s[] = {{{', '.join([f'{name}start'] * slots)}}};"
         else:
             yield f"auto {name} = {code};"
     if is_running(fold):
         yield f"auto {scope.call(fold.name)}wide = {zero(fold, scope)};"
+
+
+def running(fold: Acc | Scan, start: str) -> str:
+    """What a vector accumulator starts from: the largest and the smallest of floats are looked for in integers."""
+    is_extreme = fold.fold in ("max", "min") and types.register(fold.dtype) in ("float", "double")
+    return f"running_{fold.fold}({start})" if is_extreme else start
 
 
 def zero(fold: Acc | Scan, scope: Scope) -> str:
