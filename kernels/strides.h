@@ -7,7 +7,8 @@
 //   zip_run<S>(p, lanes, value)   value(at, some lanes, slot<J>) to p + at, for the S registers of woven lanes in order
 //   cycle<T, N, S>(a, b)[slot<J>]   a, b, a, b, ... of S scalars: register J
 //
-// Memory before the first element and behind the last is not touched. A tail moves lane by lane.
+// Memory before the first element and behind the last is not touched. A tail moves under masks, lane by lane where
+// the machine has none.
 #pragma once
 
 namespace dynacomp {
@@ -45,8 +46,21 @@ template <int S, class T, int N> DC_INLINE auto strided(const T* p, full<N> k) {
     return r;
   }
 }
+// Register J of a stride of which only the first `span` elements may be touched.
+template <int S, int J, class T, int N> DC_INLINE auto spanned(const T* p, part<N>, int span) {
+  return load(p + start_of<S, N>(J), part<N>{span - start_of<S, N>(J)});
+}
 template <int S, class T, int N> DC_INLINE auto strided(const T* p, part<N> k) {
-  return spread<S>(p, k);
+  if constexpr (S > 1 && mover_bytes<T, N>() != 0) {
+    constexpr typename numbers_below<N>::type lanes;
+    const int span = (k.n - 1) * S + 1;
+    auto r = pick<S, 1>(spanned<S, 0>(p, k, span), spanned<S, 1>(p, k, span), lanes);
+    if constexpr (S > 2) r = pick<S, 2>(r, spanned<S, 2>(p, k, span), lanes);
+    if constexpr (S > 3) r = pick<S, 3>(r, spanned<S, 3>(p, k, span), lanes);
+    return r;
+  } else {
+    return spread<S>(p, k);
+  }
 }
 
 // Register J of S woven vectors: those before vector K are there already.

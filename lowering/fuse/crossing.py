@@ -38,8 +38,8 @@ from dynacomp.lowering.sizes.indexing import coefficient, hint
 LANES = 16
 SHORT, MOST = 12, 64
 """Lanes of a row that may be too few; elements of a row that have room in scratch, once for each lane."""
-FEWEST = 64
-"""Rows that fill the lanes."""
+FEWEST = 12
+"""Rows that are worth lanes, a tail's even."""
 NEAR = 4
 """How far apart lanes are still loaded as whole registers."""
 FOLD, ARG_FOLD = 8, 50
@@ -57,9 +57,15 @@ def _statement(stmt: Stmt, own: set[str]) -> Stmt:
         return stmt
     if any(loop.parallel for loop in inner_loops(stmt.body)):
         return replace(stmt, body=tuple(_statement(s, own) for s in stmt.body))
-    if not _is_short(stmt) or _cost(stmt.body, None, own) <= _cost(stmt.body, stmt.var, own) / LANES:
+    if not _is_short(stmt) or _cost(stmt.body, None, own) <= _cost(stmt.body, stmt.var, own) / _filled(stmt):
         return stmt
     return replace(stmt, vector=True, body=_plain(stmt.body))
+
+
+def _filled(rows: Loop) -> float:
+    """Lanes that have a row, in the mean."""
+    count = hint(rows.extent)
+    return count / -(-count // LANES)
 
 
 def _is_short(rows: Loop) -> bool:

@@ -49,9 +49,10 @@ template <class T, int N, int S> int check_stride() {
   for (int l = 0; l < span; ++l) first[l] = (T)(l + 1);
   T* p = S < 0 ? (T*)edge - 1 : first;
   for (int n = 1; n <= N; ++n) {
-    auto r = strided<S>(p, part<N>{n});
+    const T* ends = S < 0 ? p : (T*)edge - (S * (n - 1) + 1);
+    auto r = strided<S>(ends, part<N>{n});
     for (int l = 0; l < n; ++l)
-      if (r[l] != p[l * S]) return printf("stride %d: %d of %d, %zu bytes\n", S, l, n, sizeof(T));
+      if (r[l] != ends[l * S]) return printf("stride %d: %d of %d, %zu bytes\n", S, l, n, sizeof(T));
   }
   auto r = strided<S>(p, full<N>{});
   for (int l = 0; l < N; ++l)

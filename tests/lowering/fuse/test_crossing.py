@@ -39,8 +39,27 @@ def test_lanes_cross_where_that_is_cheaper():
     assert rows_of(lambda x: x.argmax(-1), normal(300, 10)) == [True]
     assert rows_of(lambda x: jax.nn.logsumexp(x, -1), normal(300, 10)) == [True]
     assert rows_of(lambda x: x.sum(-1), normal(300, 10)) == [False]  # every load would be a gather
-    assert rows_of(lambda x: x.argmax(-1), normal(20, 10)) == [False]  # too few rows
+    assert rows_of(lambda x: x.argmax(-1), normal(9, 10)) == [False]  # too few rows
     assert rows_of(lambda x: x.argmax(-1), normal(300, 100)) == [False]
+
+
+def pooled(step, *size):
+    def pool(x):
+        start = jnp.asarray(-jnp.inf, x.dtype)
+        return jax.lax.reduce_window(x, start, jax.lax.max, (1, *size), (1, *[step] * len(size)), "VALID")
+    return pool
+
+
+@pytest.mark.parametrize("columns", [12, 13, 31, 40])
+@pytest.mark.parametrize(("step", "size"), [(1, 2), (2, 3), (3, 3), (4, 3)])
+def test_windows_lie_side_by_side(columns, step, size):
+    """A window of a few columns is no row of lanes: each lane has a window."""
+    width = (columns - 1) * step + size
+    x = normal(3, 9, width)
+    assert rows_of(pooled(step, size, size), x) == [True]
+    compiled = dynacomp.jit(pooled(step, size, size), fullgraph=True)
+    for k in range(3):
+        np.testing.assert_array_equal(compiled(x + k), pooled(step, size, size)(x + k))
 
 
 @pytest.mark.parametrize("function, args", [
