@@ -1,7 +1,8 @@
 // Inverse trigonometric functions, cube roots and powers.
 //
 // floats go through double, half of the lanes at a time, with polynomials (Chebyshev fits of relative error 1e-9 or
-// less), so that nearly every result is rounded once; doubles go to the C library, lane by lane. Included by math.h.
+// less), so that nearly every result is rounded once. Doubles have polynomials of their own, or go to the C library, lane
+// by lane. Included by math.h.
 #pragma once
 
 namespace dynacomp {
@@ -55,11 +56,50 @@ template <class D> DC_INLINE D acos_wide(D x) {
   return far ? (x < 0.0 ? (D)(kPi - 2.0 * r) : (D)(2.0 * r)) : (D)(kHalfPi - copysign(r, x));
 }
 
+// ---- doubles ----------------------------------------------------------------------------------
+
+// What the constants above have lost.
+constexpr double kHalfPiRest = 6.123233995736766e-17, kPiRest = 1.2246467991473532e-16;
+
+// Of at most tan(pi / 8), what is beyond turned by an eighth or a quarter.
+template <class D> DC_INLINE D atan_double(D x) {
+  const D a = abs(x), zero = D{};
+  const auto far = a > 2.414213562373095, beyond = a > 0.4142135623730951;
+  const D top = far ? (D)(zero - 1.0) : beyond ? (D)(a - 1.0) : a;
+  const D bottom = far ? a : beyond ? (D)(a + 1.0) : (D)(zero + 1.0);
+  const D p = top / bottom, z = p * p;
+  const D turn = far ? (D)(zero + 1.0) : beyond ? (D)(zero + 0.5) : zero;
+  const D rest = poly(z, 0.01628357235648259, -0.0345685906686069, 0.045515165635903104, -0.052304374642516874, 0.05878926715756726,
+                 -0.066664246872465, 0.07692296363979952, -0.09090908753118594, 0.11111111105147764,
+                 -0.14285714285659748, 0.19999999999999804, -0.3333333333333333);
+  return copysign((D)(turn * kHalfPi + (p + (p * z * rest + turn * kHalfPiRest))), x);
+}
+// asin(s) / s - 1 of s in 0 to 1/2, by its square, over that.
+template <class D> DC_INLINE D asin_rest(D z) {
+  return poly(z, 0.02961201126495512, -0.01924167174674304, 0.019554513336123378, 0.0030448799094556773, 0.009319560794767446,
+              0.009621842970100282, 0.011566459612121669, 0.01396378001220357, 0.017352816540325496,
+              0.02237215744350722, 0.03038194447553234, 0.044642857142551895, 0.07500000000000118,
+              0.16666666666666666);
+}
+template <class D> DC_INLINE D asin_double(D x) {
+  const D a = abs(x);
+  const auto far = a > 0.5;
+  const D z = far ? (D)(0.5 - 0.5 * a) : (D)(a * a), s = far ? sqrt(z) : a, more = s * z * asin_rest(z);
+  return copysign(far ? (D)(kHalfPi - (2.0 * s + (2.0 * more - kHalfPiRest))) : (D)(s + more), x);
+}
+template <class D> DC_INLINE D acos_double(D x) {
+  const D a = abs(x);
+  const auto far = a > 0.5;
+  const D z = far ? (D)(0.5 - 0.5 * a) : (D)(a * a), s = far ? sqrt(z) : a, more = s * z * asin_rest(z);
+  const D outside = x < 0.0 ? (D)(kPi - (2.0 * s + (2.0 * more - kPiRest))) : (D)(2.0 * (s + more));
+  return far ? outside : (D)(kHalfPi - (copysign(s, x) + (copysign(more, x) - kHalfPiRest)));
+}
+
 // ---- the functions ----------------------------------------------------------------------------
 
 #define DC_INVERSE(NAME)                                                                            \
   template <class V> inline V NAME(V x) {                                                           \
-    if constexpr (is_double<V>) return map_lanes(x, [](auto a) { return __builtin_##NAME(a); });    \
+    if constexpr (is_double<V>) return NAME##_double(x);                                            \
     else return via_double([](auto d) { return NAME##_wide(d); }, x);                               \
   }
 DC_INVERSE(acos)

@@ -1,9 +1,9 @@
 // Elementary functions on scalars and lanes, float and double, within 4 ULP in the normal range.
 //
 // exp, log, sin, cos, tanh and their kin are polynomials (Chebyshev fits of the named remainder on
-// the reduced range) without branches, so they vectorise. What is rarely hot, as most functions of double, calls
-// the C library lane by lane (`DC_LIBM`), as does a range that reduction cannot hold. Inverse trigonometric
-// functions and powers are in inverse.h, hyperbolic functions in hyperbolic.h.
+// the reduced range) without branches, so they vectorise. What is rarely hot, as powers of doubles, calls the C
+// library lane by lane (`DC_LIBM`), as does a range that reduction cannot hold. Error functions of doubles are in
+// error.h, inverse trigonometric functions and powers in inverse.h, hyperbolic functions in hyperbolic.h.
 #pragma once
 #include "ops.h"
 
@@ -203,6 +203,7 @@ template <class V> DC_INLINE V sqrt(V x) {
 template <class V> DC_INLINE V rsqrt(V x) { return (elem<V>)1 / sqrt(x); }
 
 }  // namespace dynacomp
+#include "error.h"
 #include "hyperbolic.h"
 #include "inverse.h"
 namespace dynacomp {
@@ -211,7 +212,7 @@ namespace dynacomp {
 #define DC_LIBM(NAME)                                                                               \
   DC_INLINE float NAME##_one(float x) { return __builtin_##NAME##f(x); }                            \
   DC_INLINE double NAME##_one(double x) { return __builtin_##NAME(x); }
-DC_LIBM(sin) DC_LIBM(cos) DC_LIBM(tan) DC_LIBM(erf) DC_LIBM(erfc) DC_LIBM(lgamma)
+DC_LIBM(sin) DC_LIBM(cos) DC_LIBM(tan) DC_LIBM(lgamma)
 #undef DC_LIBM
 
 // ---- sin and cos ------------------------------------------------------------------------------
@@ -279,9 +280,9 @@ template <class V> DC_INLINE V tan_wide(V x) {
 }
 template <class V> inline V tan(V x) {
   auto big = truth<V>((abs(x) > trig_limit<V>) | (x != x));
-  if (is_double<V> || __builtin_expect(any_lane(big), 0)) return map_lanes(x, [](auto a) { return tan_one(a); });
-  if constexpr (!is_double<V>) x = x == 0 ? x : via_double([](auto d) { return tan_wide(d); }, x);
-  return x;
+  if (__builtin_expect(any_lane(big), 0)) return map_lanes(x, [](auto a) { return tan_one(a); });
+  if constexpr (is_double<V>) return x == 0 ? x : tan_wide(x);
+  else return x == 0 ? x : via_double([](auto d) { return tan_wide(d); }, x);
 }
 
 // ---- tanh and erf -----------------------------------------------------------------------------
@@ -310,7 +311,7 @@ template <class V> inline V tanh(V x) {
 }
 // float: 1 - exp of a polynomial that is -log(1 - erf).
 template <class V> inline V erf(V x) {
-  if constexpr (is_double<V>) return map_lanes(x, [](auto a) { return erf_one(a); });
+  if constexpr (is_double<V>) return erf_double(x);
   else {
     V a = abs(x);
     a = a > 4.0f ? (V)(V{} + 4.0f) : a;
@@ -322,7 +323,7 @@ template <class V> inline V erf(V x) {
 // float: exp(x^2) erfc(x) (1 + 2x) is a polynomial of (x - 2) / (x + 2); x^2 is a float square that is exact
 // plus a rest, as its error would be that of the result.
 template <class V> inline V erfc(V x) {
-  if constexpr (is_double<V>) return map_lanes(x, [](auto a) { return erfc_one(a); });
+  if constexpr (is_double<V>) return erfc_double(x);
   else {
     typedef typename lane<V>::uints U;
     V a = abs(x);
@@ -413,23 +414,9 @@ template <class V> inline V lgamma(V x) {
   else return x == 0 ? inf : via_double([](auto d) { return lgamma_wide(d); }, x);
 }
 
-// Inverse error function: a rational start (Giles' split at w = -log(1 - x^2)) and Newton steps in double.
-inline double erf_inv_one(double x) {
-  const double a = __builtin_fabs(x);
-  if (!(a < 1)) return a == 1 ? __builtin_copysign(__builtin_inf(), x) : __builtin_nan("");
-  if (a < 1e-8) return x * 0.88622692545275801365;
-  const double l = __builtin_log1p(-x * x), t = 4.3307467508003 + 0.5 * l;  // 2 / (pi 0.147)
-  double y = __builtin_sqrt(__builtin_sqrt(t * t - l / 0.147) - t);
-  for (int k = 0; k < 3; ++k) {
-    const double miss = a < 0.5 ? __builtin_erf(y) - a : (1 - a) - __builtin_erfc(y);
-    const double step = miss * 0.88622692545275801365 * __builtin_exp(y * y);
-    y -= step / (1 + y * step);
-  }
-  return __builtin_copysign(y, x);
-}
 // float: erf_inv(x) / x is a polynomial of w = -log(1 - x^2), or of sqrt(w) near the ends.
 template <class V> inline V erf_inv(V x) {
-  if constexpr (is_double<V>) return map_lanes(x, [](auto a) { return erf_inv_one(a); });
+  if constexpr (is_double<V>) return erf_inv_double(x);
   else {
     V w = -log((V)((1.0f - x) * (1.0f + x)));
     V near = poly((V)(w - 2.5f), -8.93192597e-9, 2.33359672e-8, 4.681313481e-7, -3.463985268e-6,

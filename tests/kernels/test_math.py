@@ -107,6 +107,25 @@ def test_double_ulp(library, name):
     assert error.max() <= LIMIT, (name, error.max(), x[error.argmax()])
 
 
+ENDS = {
+    "erf": lambda t: 10.0 ** (-300 * t), "erfc": lambda t: 6 + 20.5 * t, "erf_inv": lambda t: 1 - 10.0 ** (-16 * t),
+    "sinh": lambda t: 710.4 * t, "cosh": lambda t: -710.4 * t, "tan": lambda t: 9e5 * t,
+    "atan": lambda t: 10.0 ** (600 * t - 300), "asin": lambda t: 1 - 10.0 ** (-16 * t),
+    "acos": lambda t: 10.0 ** (-16 * t) - 1, "asinh": lambda t: 10.0 ** (600 * t - 300),
+    "acosh": lambda t: 1 + 10.0 ** (300 * t - 15), "atanh": lambda t: 1 - 10.0 ** (-16 * t)}
+
+
+@pytest.mark.parametrize("how", ["v", "s"])
+@pytest.mark.parametrize("name", ENDS)
+def test_double_ulp_where_ranges_end(library, name, how):
+    x = ENDS[name](np.random.default_rng(1).random(150))
+    function = MPMATH.get(name) or getattr(mpmath, name)
+    with mpmath.workdps(45):
+        want = [np.longdouble(str(function(mpmath.mpf(float(v))))) for v in x]
+    error = ulps(call(library, name, np.float64, how, x), np.array(want, np.longdouble), np.float64)
+    assert error.max() <= LIMIT, (name, error.max(), x[error.argmax()])
+
+
 @pytest.mark.parametrize("name", BINARY)
 def test_binary_float(library, name):
     x, y = (samples(interval, np.float32, 10_000)[:10_000] for interval in BINARY[name])
