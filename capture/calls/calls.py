@@ -517,6 +517,8 @@ def _real_function(cap: Capture, fn: Const, args: list[Value], kwargs: dict[str,
         if fn.value.__name__ == "__new__" and args and holds(args[0], type) and (
                 not is_library(args[0].value) or is_made(cap, args[0].value)):
             return OPERATIONS.new_of_library(cap, args[0].value, fn.value)
+        if args and holds(args[0], type) and equinox_modules.makes(cap, fn.value, args[0].value):
+            return OPERATIONS.new_module(cap, args[0].value, args[1:], kwargs)
         if equinox_modules.notes_filling(cap, fn.value, args):
             return Const(None)
         return library_call(cap, fn.value, args, kwargs)

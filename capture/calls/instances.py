@@ -104,7 +104,7 @@ def _by_protocol(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, V
     if isinstance(meta_call, types.FunctionType) and not is_pure_module(module_of(meta_call)):
         return cap.call(Const(meta_call), [Const(cls), *args], kwargs)
     if equinox_modules.is_module(cap, cls):
-        return equinox_modules.finish(cap, type_call(cap, cls, args, kwargs))
+        return new_module(cap, cls, args, kwargs)
     if isinstance(meta_call, types.FunctionType):
         raise Break("call", f"class {module_name(cls)}.{cls.__qualname__}, whose metaclass is a library's")
     return type_call(cap, cls, args, kwargs)
@@ -168,6 +168,11 @@ def _is_stored_there(cap: Capture, cls: type, init: types.FunctionType, one: Ass
     raw = class_attrs.resolve(cap, cls, one.attribute)[1]
     plain = raw is class_attrs.MISSING or isinstance(raw, types.MemberDescriptorType) or is_literal(raw)
     return plain and setter is object.__setattr__ and not one.attribute.startswith("__")
+
+
+def new_module(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """What Equinox's metaclass makes of a module's class, also where the program's own calls it by `super()`."""
+    return equinox_modules.finish(cap, type_call(cap, cls, args, kwargs))
 
 
 def new_of_library(cap: Capture, cls: type, new: types.FunctionType) -> Value:
@@ -358,5 +363,6 @@ BUILTINS[type.__getattribute__] = lambda cap, cls, name: class_attrs.type_read(
 BUILTINS[BaseException.__new__] = object_new
 OPERATIONS.instantiate = instantiate
 OPERATIONS.new_of_library = new_of_library
+OPERATIONS.new_module = new_module
 OPERATIONS.object_method = object_method
 OPERATIONS.instance_dict = instance_dict

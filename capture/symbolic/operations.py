@@ -47,6 +47,7 @@ class Operations:
     # instances and classes
     instantiate: Callable[[Cap, type, Args, Kwargs], Value]
     new_of_library: Callable[[Cap, type, FunctionType], Value]
+    new_module: Callable[[Cap, type, list[Value], dict[str, Value]], Value]
     instance_attribute: Callable[[Cap, ObjectV, str], Value | None]
     instance_dict: Callable[[Cap, ObjectV], Value]
     object_method: Callable[[Cap, str, Value, Args, Kwargs], Value]

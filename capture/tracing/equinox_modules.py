@@ -9,6 +9,7 @@ what it does. Where it warns or raises, the graph breaks, and Equinox itself say
 from __future__ import annotations
 
 import dataclasses
+from types import FunctionType
 from typing import Any
 
 import jax
@@ -36,6 +37,13 @@ def is_module(cap: Capture, cls: type) -> bool:
 
 def _derives(cls: type) -> bool:
     return any(module_name(b).startswith("equinox") and b.__name__ == "Module" for b in mro(cls))
+
+
+def makes(cap: Capture, fn: FunctionType, cls: type) -> bool:
+    """Whether a function is the `__call__` of Equinox's metaclass, which makes the modules of this class: the
+    program's metaclass calls it, and what it makes is a new module in each call."""
+    own = (vars(meta).get("__call__") for meta in mro(type(cls)) if module_name(meta).startswith("equinox"))
+    return fn.__name__ == "__call__" and is_module(cap, cls) and fn is next(own, None)
 
 
 def refuse_method(value: Value) -> None:

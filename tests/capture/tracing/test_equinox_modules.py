@@ -287,3 +287,52 @@ def test_wrappers_have_the_names_of_what_they_wrap():
     for n in (1.0, 2.0, 3.0):
         args = Warm(jnp.arange(3.0), n), jnp.ones(3)
         assert repr(compiled(program)(*args)) == repr(program(*args))
+
+
+class Marking(type(eqx.Module)):
+    """A metaclass of the program's that marks each module after Equinox has made it."""
+
+    def __call__(cls, *args, **kwargs):
+        made = super().__call__(*args, **kwargs)
+        MADE.append(cls.__name__)
+        object.__setattr__(made, "is_ready", True)
+        return made
+
+
+MADE = []
+
+
+class Marked(eqx.Module, metaclass=Marking):
+    factor: float
+
+    def __check_init__(self):
+        MADE.append(self.factor)
+
+
+class MarkedByItself(eqx.Module, metaclass=Marking):
+    factor: jax.Array
+    count: int = eqx.field(static=True)
+
+    def __init__(self, factor):
+        self.factor = factor * 2
+        self.count = 3
+
+
+@pytest.mark.parametrize("cls", [Marked, MarkedByItself])
+def test_a_metaclass_of_the_program_makes_a_new_module_in_each_call(cls):
+    def program(x, factor):
+        made = cls(factor)
+        return x * made.factor, made, vars(made)
+
+    def calls(fn):
+        MADE.clear()
+        found = [fn(jnp.arange(3.0) + i, factor) for i, factor in enumerate((2.0, 2.0, 2.0, 3.0, 4.0))]
+        assert len({id(made) for _, made, _ in found}) == len(found)
+        return repr(found), list(MADE)
+
+    want = calls(program)
+    dynacomp.reset()
+    assert calls(compiled(program)) == want
+    stats = dynacomp.stats()
+    assert not stats["breaks"] and not stats["frames_eager"]
+    assert stats["frames_captured"] <= 2
