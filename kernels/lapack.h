@@ -44,25 +44,33 @@ template <class T> void fill_nan(T* data, int64_t n) {
     for (int64_t i = 0; i < n; i++) data[i] = nan;
 }
 
-// out[j, i] = in[i, j], block by block.
+// out[j, i] = in[i, j]: a register of rows at a time where elements fit into lanes.
 template <class T> void transpose(const T* in, T* out, int64_t rows, int64_t columns) {
-    constexpr int64_t block = 32;
     if (rows == 1 || columns == 1) {
         __builtin_memcpy(out, in, uint64_t(rows * columns) * sizeof(T));
         return;
     }
-    for (int64_t i0 = 0; i0 < rows; i0 += block)
-        for (int64_t j0 = 0; j0 < columns; j0 += block)
-            for (int64_t i = i0; i < least(rows, i0 + block); i++)
-                for (int64_t j = j0; j < least(columns, j0 + block); j++) out[j * rows + i] = in[i * columns + j];
+    int64_t i = 0;
+    if constexpr (sizeof(T) <= 8) {
+        using Lane = std::conditional_t<sizeof(T) == 8, double, float>;
+        for (constexpr int W = tile::lanes<Lane>; i + W <= rows; i += W)
+            tile::transpose_strip<Lane>((const Lane*)in + i * columns, columns, columns, (Lane*)out + i, rows);
+    }
+    for (; i < rows; i++)
+        for (int64_t j = 0; j < columns; j++) out[j * rows + i] = in[i * columns + j];
 }
 
-// `body(e)` for each matrix of a batch; `cost`: multiply-adds of one.
-template <class F> void each(const dynacomp_runtime* rt, int64_t batch, double cost, F&& body) {
-    parallel(rt, batch, grain_of(tile::matrix_work, cost), [&](int64_t begin, int64_t end) {
+// `body(e)` for each matrix of a batch; `cost`: multiply-adds of one. Routines that have threads of their own
+// (OpenBLAS's, for all but little work) are called by one thread: several, each with such threads, wait for each other.
+template <class F> void each(const dynacomp_runtime* rt, int64_t batch, double cost, bool threaded, F&& body) {
+    auto run = [&](int64_t begin, int64_t end) {
         for (int64_t e = begin; e < end; e++) body(e);
-    });
+    };
+    if (threaded) run(0, batch);
+    else parallel(rt, batch, grain_of(tile::matrix_work, cost), run);
 }
+constexpr int64_t factor_alone = 40000;  // elements of a matrix for whose Cholesky or LU factor OpenBLAS takes no threads
+constexpr int64_t few_rows = 48;  // for whose QR factors and eigenvectors it takes none worth mention
 
 // What a routine asks for in its first element of `work`.
 template <class T> int asked(T work) { return int(__real__ work) > 1 ? int(__real__ work) : 1; }
@@ -73,7 +81,7 @@ template <class T> int asked(T work) { return int(__real__ work) > 1 ? int(__rea
 template <class T> void cholesky_any(const dynacomp_runtime* rt, int64_t batch, int64_t n, const T* in, T* out) {
     using namespace lapack;
     if (n <= tile::small_matrix || !has<T>(potrf)) return cholesky(rt, batch, n, in, out);
-    each(rt, batch, double(n * n * n), [&](int64_t e) {
+    each(rt, batch, double(n * n * n), n * n >= factor_alone, [&](int64_t e) {
         scratch<T> a(n * n);
         if (!a.data) return;
         const int size = int(n);
@@ -116,7 +124,7 @@ void lu_any(const dynacomp_runtime* rt, int64_t batch, int64_t m, int64_t n, con
     const bool small = (m <= tile::small_matrix && n <= tile::small_matrix) || steps == 0 || !has<T>(getrf);
     if (small) lu(rt, batch, m, n, in, out, pivots, permutation);
     if (!has<T>(getrf)) return;
-    each(rt, batch, double(m * n * (small ? 1 : n)), [&](int64_t e) {
+    each(rt, batch, double(m * n * (small ? 1 : n)), m * n >= factor_alone, [&](int64_t e) {
         if (!small || has_nan(out + e * m * n, m * n))
             factor(m, n, in + e * m * n, out + e * m * n, pivots + e * steps, permutation + e * m);
     });
@@ -127,9 +135,11 @@ void triangular_solve_any(const dynacomp_runtime* rt, int64_t batch, int64_t row
                           bool lower, bool transposed, bool conjugated, bool unit, const T* a, const T* b, T* out) {
     using namespace lapack;
     const int64_t n = left ? rows : columns;
-    if (n <= tile::small_matrix || rows * columns == 0 || !has<T>(trsm))
+    const bool wide = batch > 1 && rows * columns > n;  // threads of ours beat those of one matrix
+    const int64_t small = wide ? 2 * tile::small_matrix : tile::small_matrix;
+    if (n <= small || rows * columns == 0 || !has<T>(trsm))
         return triangular_solve(rt, batch, rows, columns, left, lower, transposed, conjugated, unit, a, b, out);
-    each(rt, batch, double(n * rows * columns), [&](int64_t e) {
+    each(rt, batch, double(n * rows * columns), rows * columns > n, [&](int64_t e) {
         scratch<T> triangle(n * n), x(rows * columns);
         if (!triangle.data || !x.data) return;
         const int m = int(rows), k = int(columns), size = int(n);
@@ -154,7 +164,7 @@ void qr_factor(const dynacomp_runtime* rt, int64_t batch, int64_t m, int64_t n, 
     int info = 0;
     call<T>(geqrf, &rows, &columns, &none, &rows, &none, &wanted, &query, &info);
     const int size = asked(wanted);
-    each(rt, batch, double(m * n * n), [&](int64_t e) {
+    each(rt, batch, double(m * n * n), most(m, n) > few_rows, [&](int64_t e) {
         scratch<T> a(m * n), work(size);
         if (!a.data || !work.data) return;
         int failed = 0;
@@ -175,7 +185,7 @@ void reflectors(const dynacomp_runtime* rt, int64_t batch, int64_t m, int64_t n,
     int info = 0;
     call<T>(orgqr, &rows, &columns, &count, &none, &rows, &none, &wanted, &query, &info);
     const int size = asked(wanted);
-    each(rt, batch, double(m * n * n), [&](int64_t e) {
+    each(rt, batch, double(m * n * n), most(m, n) > few_rows, [&](int64_t e) {
         scratch<T> a(m * n), work(size);
         if (!a.data || !work.data) return;
         int failed = 0;
@@ -211,7 +221,7 @@ void singular(const dynacomp_runtime* rt, int64_t batch, int64_t m, int64_t n, b
                 &index, &info);
     const int size = asked(wanted);
     const int64_t real = !is_complex<T> ? 1 : !u ? 7 * k : most(5 * k * k + 5 * k, 2 * wide * k + 2 * k * k + k);
-    each(rt, batch, 8.0 * double(m * n * k), [&](int64_t e) {
+    each(rt, batch, 8.0 * double(m * n * k), most(m, n) > tile::small_matrix, [&](int64_t e) {
         scratch<T> a(m * n), work(size), left(u ? m * us : 1), right(u ? vs * n : 1);
         scratch<Real<T>> more(real);
         scratch<int> indices(8 * k);
@@ -240,7 +250,7 @@ void symmetric(const dynacomp_runtime* rt, int64_t batch, int64_t n, bool lower,
     if (n == 0) return;
     const int size = int(n), wanted = int(is_complex<T> ? 2 * n + n * n : 1 + 6 * n + 2 * n * n);
     const int real = int(1 + 5 * n + 2 * n * n), index = int(3 + 5 * n);
-    each(rt, batch, 8.0 * double(n * n * n), [&](int64_t e) {
+    each(rt, batch, 8.0 * double(n * n * n), n > few_rows, [&](int64_t e) {
         scratch<T> a(n * n), work(wanted);
         scratch<Real<T>> more(is_complex<T> ? real : 1);
         scratch<int> indices(index);
@@ -309,7 +319,7 @@ void general(const dynacomp_runtime* rt, int64_t batch, int64_t n, const T* in, 
     Eigen<T> query{int(n), -1, left, right, &none, &none, &none, &wanted, &nothing, &nothing};
     query.run(&value);
     const int size = asked(wanted);
-    each(rt, batch, 25.0 * double(n * n * n), [&](int64_t e) {
+    each(rt, batch, 25.0 * double(n * n * n), n > tile::small_matrix, [&](int64_t e) {
         scratch<T> a(n * n), vl(lefts ? n * n : 1), vr(rights ? n * n : 1), work(size);
         scratch<Real<T>> room(2 * n);
         if (!a.data || !vl.data || !vr.data || !work.data || !room.data) return;
@@ -341,7 +351,7 @@ void tridiagonal(const dynacomp_runtime* rt, int64_t batch, int64_t n, int64_t c
                  const T* above, const T* b, T* out) {
     using namespace lapack;
     if (n == 0 || columns == 0) return;
-    each(rt, batch, 8.0 * double(n * columns), [&](int64_t e) {
+    each(rt, batch, 8.0 * double(n * columns), false, [&](int64_t e) {
         scratch<T> parts(3 * n), x(n * columns);
         if (!parts.data || !x.data) return;
         const T* all[] = {below, on, above};

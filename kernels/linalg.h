@@ -20,7 +20,7 @@ template <class T> auto size_of(T x) {  // by which LAPACK picks pivots
 }
 
 constexpr double matrix_work = 1 << 15;  // multiply-adds worth waking a thread for
-constexpr int64_t small_matrix = 64;     // larger ones want blocks: LAPACK's (lapack.h)
+constexpr int64_t small_matrix = 32;     // larger ones want blocks: LAPACK's (lapack.h)
 
 // The order of rows after all swaps.
 inline void permute(int32_t* order, int64_t rows, const int32_t* pivots, int64_t steps) {

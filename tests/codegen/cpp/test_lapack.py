@@ -1,6 +1,8 @@
 """Decompositions, and factors and solves of large matrices, in one native call: eager JAX's results to the bit, where
 its routine runs on the same numbers."""
 
+import time
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -130,3 +132,49 @@ def test_what_is_left_to_xla():
     assert not seams(jnp.linalg.svd, a) and not seams(jnp.linalg.cholesky, np.eye(65, dtype=np.float32))
     assert seams(lambda x: lax.linalg.svd(x, algorithm=lax.linalg.SvdAlgorithm.QR), a) \
         == ["svd with algorithm=SvdAlgorithm.QR"]
+
+
+def seconds(fn, a):
+    """Of the quickest of a few calls."""
+    jax.block_until_ready(fn(a))
+    found = []
+    for _ in range(5):
+        start = time.perf_counter()
+        jax.block_until_ready(fn(a))
+        found.append(time.perf_counter() - start)
+    return min(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["inv", "qr", "svd", "eigh", "cholesky"])
+def test_a_batch_costs_what_its_matrices_cost(name):
+    """LAPACK's threads and ours do not wait for each other: a batch took thirty times as long as its matrices."""
+    def fn(a):
+        return jax.tree.leaves(getattr(jnp.linalg, name)(a))
+
+    compiled = dynacomp.jit(fn, options={"measure": False})
+    for n in (33, 48, 80):
+        a = drawn(n, (10, n, n))
+        a = a @ a.swapaxes(1, 2) + n * jnp.eye(n)
+        for got, want in zip(compiled(a), fn(a), strict=True):
+            np.testing.assert_allclose(jnp.abs(got), jnp.abs(want), rtol=2e-2, atol=2e-2 * float(jnp.abs(want).max()))
+        assert seconds(compiled, a) < 12 * 10 * seconds(compiled, a[:1])  # of a busy machine, too
+    assert not dynacomp.stats()["externs"]
+
+
+@pytest.mark.parametrize("n", [1, 2, 15, 16, 17, 31, 32, 33, 47, 65])
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_factors_and_solves_of_all_shapes(n, dtype):
+    """Ours and LAPACK's, whole registers of rows and what is left of them; one matrix and several."""
+    def fn(a, b):
+        positive, solve = a @ a.conj().swapaxes(-1, -2), jax.scipy.linalg.solve_triangular
+        return (lax.linalg.lu(a)[0], jnp.linalg.solve(a, b), jnp.linalg.cholesky(positive), solve(a, b, trans=1),
+                solve(a, b[..., :1], lower=True))
+
+    compiled = dynacomp.jit(fn, dynamic=False)
+    for batch in ((), (3,)):
+        a = drawn(n, (*batch, n, n), dtype) + 2 * n * jnp.eye(n, dtype=dtype)
+        b = drawn(n + 1, (*batch, n, 6), dtype)
+        for got, want in zip(compiled(a, b), fn(a, b), strict=True):
+            np.testing.assert_allclose(got, want, rtol=2e-3, atol=2e-4 * float(jnp.abs(want).max()))
+    assert not dynacomp.stats()["externs"]
