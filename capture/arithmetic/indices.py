@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 from typing import Any
 
 from dynacomp.capture.base.errors import Break, Raised
@@ -53,6 +54,18 @@ def integer(cap: Capture, x: Value) -> int:
         raise Break("leaves", "a list or tuple indexed by an array") from None
     except TypeError as error:
         raise Raised(Const(error)) from None
+
+
+def as_length(cap: Capture, given: Value) -> Value:
+    """What `len()` makes of what a `__len__` gives: an int, or Python's own errors."""
+    if type_of(given) is int and not is_const(given):
+        return given
+    found = integer(cap, given)
+    if found < 0:
+        raise Raised(Const(ValueError("__len__() should return >= 0")))
+    if found > sys.maxsize:
+        raise Raised(Const(OverflowError("cannot fit 'int' into an index-sized integer")))
+    return Const(found)
 
 
 def has_index(x: Value) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 from dynacomp.capture.arithmetic import arrays, graph_scalars, later, numpy_operands, powers, trace_states, unlike
 from dynacomp.capture.arithmetic.identity import same_object
-from dynacomp.capture.arithmetic.indices import has_index, index_value
+from dynacomp.capture.arithmetic.indices import as_length, has_index, index_value
 from dynacomp.capture.arithmetic.pairs import Pair, Pairs
 from dynacomp.capture.arithmetic.tree_structures import comparable
 from dynacomp.capture.base.classes import module_name
@@ -481,7 +481,11 @@ def _object_truth(cap: Capture, value: ObjectV) -> bool:
     for name in ("__bool__", "__len__"):
         method = cap.special(value, name)
         if method is not None:
-            return truth(cap, cap.call(method, []))
+            found = cap.call(method, [])
+            if name == "__bool__" and type_of(found) is not bool and not is_graph_array(found):
+                given = name_in_errors(type_of(found))
+                raise Raised(Const(TypeError(f"__bool__ should return bool, returned {given}")))
+            return truth(cap, found if name == "__bool__" else as_length(cap, found))
     return True
 
 

@@ -17,7 +17,7 @@ from dynacomp.capture.arithmetic.indices import index_value, slice_of
 from dynacomp.capture.base.classes import module_name
 from dynacomp.capture.base.errors import Raised
 from dynacomp.capture.numbers import host_functions, size_values, slices
-from dynacomp.capture.symbolic.libraries import is_pure_module
+from dynacomp.capture.symbolic.libraries import is_library_file, is_pure_module
 from dynacomp.capture.symbolic.machine import Capture
 from dynacomp.capture.tracing.trace_call import library_call
 from dynacomp.capture.values.computed import ArrayV, LibraryV, NdArrayV, ScalarV
@@ -62,9 +62,14 @@ def _array_item(cap: Capture, obj: Value, key: Value) -> Value:
 
 
 def _const_item(cap: Capture, obj: Const, key: Value) -> Value:
-    if holds(obj, type) and not hasattr(type(obj.value), "__getitem__"):
+    method = getattr(type(obj.value), "__getitem__", None)
+    if holds(obj, type) and method is None:
         return _class_subscript(cap, obj, key)
-    if isinstance(getattr(type(obj.value), "__getitem__", None), types.FunctionType) and not is_constant(key):
+    of_program = isinstance(method, types.FunctionType) and not is_library_file(method.__code__.co_filename)
+    special = cap.special(obj, "__getitem__") if of_program and holds(obj, type) else None
+    if special is not None:  # a metaclass of the program's: what it reads may have changed by the next call
+        return cap.call(special, [key])
+    if isinstance(method, types.FunctionType) and not is_constant(key):
         return _by_method(cap, obj, key)
     return _at_changing(cap, obj, key) or _constant_item(cap, obj, key)
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from dynacomp.capture.arithmetic import graph_scalars, later, masked_updates, ufunc_overrides
 from dynacomp.capture.arithmetic.operators import fold
-from dynacomp.capture.base.classes import module_name
+from dynacomp.capture.base.classes import module_name, own_dict
 from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.identity_table import IdentityTable
 from dynacomp.capture.base.literals import is_literal
@@ -141,6 +141,13 @@ def guard_globals(cap: Capture, source: S.Source, real: types.FunctionType) -> N
         cap.guards.add("is", S.Get(source, "__globals__"), real.__globals__)
 
 
+def _stands_in_module(real: types.FunctionType) -> bool:
+    """Whether a module of the program's has made a function, once for all calls; no function has, in one of them."""
+    name = real.__globals__.get("__name__")
+    return type(name) is str and not is_pure_module(name) and name.partition(".")[0] != "dynacomp" and (
+        "<locals>" not in real.__qualname__ and own_dict(sys.modules.get(name)) is real.__globals__)
+
+
 def as_function(cap: Capture, fn: Const) -> FunctionV:
     """A real Python function as a FunctionV, its defaults and cells found through its Source."""
     real: types.FunctionType = peek(fn)
@@ -157,7 +164,7 @@ def as_function(cap: Capture, fn: Const) -> FunctionV:
 
     held = source or S.Root(real, real.__qualname__)
     settled = source is None and not is_pure_module(module_of(real)) and is_installed(real.__globals__)
-    if settled:
+    if settled or source is None and _stands_in_module(real):  # its class says which function it is, no more
         cap.known.settled[id(real)] = real
 
     def part(name: str) -> Any:

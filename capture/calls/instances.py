@@ -137,7 +137,10 @@ def type_call(cap: Capture, cls: type, args: list[Value], kwargs: dict[str, Valu
     if isinstance(init, types.FunctionType) or init in BUILTINS or made.payload is not None and isinstance(
             init, types.WrapperDescriptorType):
         if not _fill(cap, made, init, args, kwargs):
-            cap.call(Const(init), [made, *args], kwargs)
+            given = type_of(cap.call(Const(init), [made, *args], kwargs))
+            if given is not types.NoneType and isinstance(init, types.FunctionType):
+                text = f"__init__() should return None, not '{class_attrs.name_in_errors(given)}'"
+                raise Raised(Const(TypeError(text)))
     elif not isinstance(init, types.WrapperDescriptorType):
         raise Break("call", f"{cls.__qualname__}.__init__")
     elif (args or kwargs) and isinstance(new, types.BuiltinFunctionType):

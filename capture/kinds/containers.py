@@ -12,6 +12,7 @@ from typing import Any
 
 from dynacomp.capture.arithmetic import arrays, ranges
 from dynacomp.capture.arithmetic.equality import equal
+from dynacomp.capture.arithmetic.indices import as_length
 from dynacomp.capture.arithmetic.operators import BINARY, COMPARE, CONTAINER_OPS, binary, count_of, fold, truth
 from dynacomp.capture.arithmetic.subscripts import subscript
 from dynacomp.capture.base.errors import Break, Raised
@@ -53,7 +54,7 @@ def _object_length(cap: Capture, x: Value) -> Value:
     method = cap.special(x, "__len__")
     if method is None:
         raise raised(TypeError, f"object of type {name_in_errors(type_of(x))!r} has no len()")
-    return cap.call(method, [])
+    return as_length(cap, cap.call(method, []))
 
 
 def _const_length(cap: Capture, x: Const) -> Value:

@@ -18,7 +18,7 @@ import numpy as np
 from dynacomp.capture.arithmetic import later
 from dynacomp.capture.arithmetic.operators import CONTAINER_OPS, fold
 from dynacomp.capture.arithmetic.subscripts import subscript
-from dynacomp.capture.base.errors import Break
+from dynacomp.capture.base.errors import Break, Raised
 from dynacomp.capture.base.hashes import note_order
 from dynacomp.capture.kinds.iteration import elements, key_value
 from dynacomp.capture.numbers import host_functions, size_values
@@ -39,6 +39,8 @@ from dynacomp.capture.wrapping.class_prototypes import is_made
 
 ORDER = {str: ("__str__", "__repr__"), repr: ("__repr__",), format: ("__format__", "__str__", "__repr__"),
          ascii: ("__repr__",)}
+NO_TEXT = {"__str__": "__str__ returned non-string (type {})", "__repr__": "__repr__ returned non-string (type {})",
+           "__format__": "__format__ must return a str, not {}"}
 
 
 def text(cap: Capture, x: Value, how: Any, spec: str = "") -> Value:
@@ -141,6 +143,8 @@ def _by_method(cap: Capture, x: Any, how: Any, spec: str) -> Value:
             continue
         args: list[Value] = [Const(spec)] if name == "__format__" else []
         found = cap.call(object_attrs.bind(cap, raw, x, owner, name), args)
+        if not issubclass(type_of(found), str):
+            raise Raised(Const(TypeError(NO_TEXT[name].format(class_attrs.name_in_errors(type_of(found))))))
         return found if name == "__format__" or how is not format or not spec else fold(cap, format, found, Const(spec))
     if spec:
         raise Break("leaves", "format() of an object, which has no such form")

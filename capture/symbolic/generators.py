@@ -42,9 +42,10 @@ def new_generator(cap: Capture, frame: Frame) -> GeneratorV:
 
 
 def resume(cap: Capture, gen: GeneratorV, sent: Value) -> Value | None:
-    """Runs a generator to its next yield; None at its end (`frame.result` is its return value)."""
+    """Runs a generator to its next yield; None at its end (`frame.result` is its return value, told once)."""
     _not_reused(gen)
     if gen.done:
+        gen.frame.result = NONE  # no change to undo: who resumed it to its end has asked for the result at once
         return None
     started = gen.started
     return _run(cap, gen, lambda frame: frame.push(sent) if started else None)

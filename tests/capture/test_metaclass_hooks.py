@@ -123,3 +123,25 @@ def test_what_type_itself_finds_for_a_metaclass_is_no_constant(fn):
         for name, value in {**before, "__name__": "Settings"}.items():
             setattr(Settings, name, value)
     assert dynacomp.stats()["frames_captured"] and not dynacomp.stats()["breaks"]
+
+
+class Asked(type):
+    def __getitem__(cls, key):
+        return key * cls.n
+
+
+class Asking(metaclass=Asked):
+    n = 2
+
+
+def test_what_a_metaclass_gives_for_a_subscript_is_that_of_each_call():
+    dynacomp.reset()
+    compiled = dynacomp.jit(lambda x: x * Asking[2], backend="eager")
+    try:
+        for n in (2, 2, 1, 4, 5, 2):
+            Asking.n = n
+            assert compiled(jnp.ones(2)).tolist() == [2 * n] * 2
+    finally:
+        Asking.n = 2
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] == 2 and not stats["breaks"] and not stats["frames_eager"]

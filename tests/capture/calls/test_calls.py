@@ -5,6 +5,7 @@ import operator
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 import scipy.fftpack
 
@@ -163,3 +164,71 @@ def test_a_library_in_c_is_asked_for_what_whole_numbers_come_to():
 
     check_one_graph(program, (X, 11), (X + 1, 11))
     check_one_graph(program, (X, 11), (X, 13), (X, 11), captures=2)
+
+
+class Swapped:
+    def inner(self, x):
+        return x + 1
+
+    def outer(self, x, by=2):
+        return self.inner(x) * by
+
+
+def test_code_and_defaults_of_methods_that_change():
+    dynacomp.reset()
+    made = Swapped()
+    compiled = dynacomp.jit(lambda x: made.outer(x), backend="eager")
+    before = Swapped.inner.__code__, Swapped.outer.__defaults__
+    try:
+        for code, defaults in (before, ((lambda self, x: x * 9).__code__, (2,)), (before[0], (3,)), before):
+            Swapped.inner.__code__, Swapped.outer.__defaults__ = code, defaults
+            assert compiled(X).tolist() == compiled(X).tolist() == made.outer(X).tolist()
+    finally:
+        Swapped.inner.__code__, Swapped.outer.__defaults__ = before
+    stats = dynacomp.stats()
+    assert stats["frames_captured"] == 3 and not stats["breaks"] and not stats["frames_eager"]
+
+
+class Answers:
+    """What its special methods give is what it holds."""
+
+    def __init__(self, held):
+        self.held = held
+
+    def __len__(self):
+        return self.held
+
+    def __str__(self):
+        return self.held
+
+    def __format__(self, spec):
+        return self.held
+
+
+class Truth(Answers):
+    def __bool__(self):
+        return self.held
+
+
+class Begun:
+    def __init__(self, result):
+        return result  # noqa: PLE0101
+
+
+@pytest.mark.parametrize("asked", [
+    lambda held: len(Answers(held)), lambda held: bool(Answers(held)), lambda held: 1 if Truth(held) else 2,
+    lambda held: str(Answers(held)), lambda held: f"{Answers(held)}", lambda held: Begun(held) and 1])
+def test_what_special_methods_give_is_looked_at(asked):
+    def program(x, held):
+        try:
+            return x, asked(held)
+        except (TypeError, ValueError, OverflowError) as error:
+            return x, type(error), str(error)
+
+    helds = (2, 4.5, True, np.int32(2), 2**70, "a", None)
+    dynacomp.reset()
+    compiled = dynacomp.jit(program, backend="eager")
+    for held in (*helds, *helds):
+        assert repr(compiled(X, held)) == repr(program(X, held))
+    stats = dynacomp.stats()
+    assert not stats["breaks"] and stats["frames_captured"] <= len(helds)

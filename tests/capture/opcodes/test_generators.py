@@ -31,3 +31,26 @@ def generators(x):
 
 def test_one_graph():
     check_one_graph(generators, (X,), (X + 1,))
+
+
+def ended_twice(x, n):
+    def counted():
+        yield from range(n)
+        return "end"
+
+    log, running = [], counted()
+    log.append(next(running, None))
+    for _ in range(2):
+        try:
+            log.append(running.send(None))
+        except StopIteration as stop:
+            log.append(stop.value)
+
+    def delegating(it):
+        log.append((yield from it))
+
+    return x, log, list(delegating(running)), list(delegating(counted())), log
+
+
+def test_what_a_generator_returned_is_told_once():
+    check_one_graph(ended_twice, (X, 0), (X, 1), (X, 2), captures=3)
